@@ -190,7 +190,7 @@ func TestFair_ForgedGrant(t *testing.T) {
 	awaitQueue(t, a, "f", 1)
 	number := strings.TrimSuffix(strings.TrimPrefix(queue(t, a, "f")[0], b.ID()+":"), ":f")
 	words := strings.Fields(granted)
-	require.Len(t, words, 5)
+	require.Len(t, words, 6)
 	for _, forged := range []string{granted, strings.Join(append([]string{number}, words[1:]...), " ")} {
 		sent := b.Stats().Scripts
 		faults.Do(t, s, "PUBLISH", channel, forged)

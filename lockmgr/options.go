@@ -398,8 +398,8 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,
 // from all processes, and from clients of Redisson's fair lock. An unlock in one process is the
-// grant in the next: a handoff costs one command, and one more with Fenced, Options.Replicas or a
-// client of Redisson. A lock that was handed over so has a deadline of two seconds until its first
+// grant in the next: a handoff costs one command, and one more with Options.Replicas or a client of
+// Redisson. A lock that was handed over so has a deadline of two seconds until its first
 // renewal, which comes after a quarter of a second.
 //
 // A waiting request has a place in a queue on the server. The manager keeps its places by a command

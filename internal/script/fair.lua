@@ -5,7 +5,7 @@
 -- KEYS[3]  deadlines         sorted set: who waits -> until when, in ms since 1970
 -- KEYS[4]  waits             hash, see below; expires ARGV[2] after the last write
 -- KEYS[5]  a key that never exists, see below
--- KEYS[6]  token counter     only when ARGV[7] > 0
+-- KEYS[6]  token counter
 -- ARGV[1]  the ID of the manager
 -- ARGV[2]  for how long a place lasts, in milliseconds
 -- ARGV[3]  the least number that waits: the manager's places before it are over
@@ -20,7 +20,8 @@
 -- ARGV[12] a text without spaces, which a grant by message returns
 -- ARGV[13] the lease of a grant by message, in milliseconds
 -- ARGV[14] a secret of the manager, hexadecimal; empty: grant nothing by message
--- ARGV[15..] three lists of numbers, each after its length: those that the
+-- ARGV[15] how many fencing tokens a grant by message takes, 0 or 1
+-- ARGV[16..] three lists of numbers, each after its length: those that the
 --            record may carry, those that join the queue, those that leave it
 --
 -- A member of the queue is a holder ID. That of this library is
@@ -58,10 +59,11 @@
 -- A script that finds the lock free serves the queue: it records the first member as the holder, if
 -- that is a place whose manager asks for grants by message. The message is
 --
---   number text elapsed lease check
+--   number text elapsed lease token check
 --
 -- number is that of the place, text is ARGV[12] of the newest script of the manager, and elapsed is
--- how many microseconds have passed since that script, by the clock of the server. check is the
+-- how many microseconds have passed since that script, by the clock of the server. token is the
+-- fencing token, or 0 if there is none. check is the
 -- SHA-1 of the manager's secret and of all before check. So who can publish on the channel, and
 -- not read KEYS[4], can't forge a grant.
 --
@@ -86,7 +88,7 @@
 -- key that is never there, and run when the slot has moved.
 local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[11]
 local manager, life, before = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local at = 15
+local at = 16
 local function numbers()
   local n, out = tonumber(ARGV[at]), {}
   for i = 1, n do
@@ -315,7 +317,7 @@ local function remember()
   if not late and head() then
     local noted = ARGV[10]
     if ARGV[14] ~= '' then
-      noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], whole(micros), server()}, ' ')
+      noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], ARGV[15], whole(micros), server()}, ' ')
     end
     redis.pcall('HSET', waits, '@' .. manager, noted)
     keep()
@@ -504,12 +506,16 @@ end
 -- can't: see Grants by message.
 local function give(first)
   local owner, n = ownerOf(first), string.match(first, ':(%d+):f$')
-  local id, text, lease, secret, since, where =
-    string.match(redis.call('HGET', waits, '@' .. owner) or '', '^(%d+) (%S+) (%d+) (%x+) (%d+) (%x+)$')
+  local id, text, lease, secret, tokens, since, where =
+    string.match(redis.call('HGET', waits, '@' .. owner) or '', '^(%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$')
   if not id or not n or where ~= server() or type(redis.pcall('HSET', lock, first, 1)) == 'table' then
     return false
   end
-  local grant = table.concat({n, text, whole(micros - since), lease}, ' ')
+  local token = 0
+  if tokens == '1' and type(redis.pcall('INCRBY', KEYS[6], 1)) == 'number' then
+    token = redis.call('GET', KEYS[6]) -- as text: a Lua number has 53 bits
+  end
+  local grant = table.concat({n, text, whole(micros - since), lease, token}, ' ')
   -- The end counts from the same instant as elapsed, however long the script takes.
   local done = redis.pcall('PEXPIREAT', lock, whole(now + lease))
   if done == 1 then

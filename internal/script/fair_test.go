@@ -34,16 +34,14 @@ type fairLine struct {
 	Number               uint64 // the new holder
 	Others, Joins, Leave []uint64
 	Secret               string // for grants by message
+	Fenced               bool   // they take a token
 }
 
 // runFair runs a script for fair locks.
 func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine, lease, tokens int64) string {
 	t.Helper()
 	k := fairKeys
-	keys := []string{k.Lock, k.Queue, k.Deadlines, k.Waits, k.Queue + ":absent"}
-	if tokens > 0 {
-		keys = append(keys, k.Counter)
-	}
+	keys := []string{k.Lock, k.Queue, k.Deadlines, k.Waits, k.Queue + ":absent", k.Counter}
 	flag := map[bool]string{false: "0", true: "1"}
 	args := []string{x.Manager}
 	for _, n := range []int64{x.LifeMs, int64(x.Before)} {
@@ -51,7 +49,7 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine,
 	}
 	args = append(args, flag[x.Refresh], strconv.Itoa(x.Places), strconv.FormatInt(lease, 10), strconv.FormatInt(tokens, 10), flag[x.Pass],
 		strconv.FormatUint(x.Number, 10), strconv.FormatUint(x.ID, 10), k.Channel,
-		"text", "2000", x.Secret)
+		"text", "2000", x.Secret, flag[x.Fenced])
 	for _, list := range [][]uint64{x.Others, x.Joins, x.Leave} {
 		args = append(args, strconv.Itoa(len(list)))
 		for _, n := range list {
@@ -467,24 +465,30 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 	const secret = "5ec7e7"
 	e := listen(t, s, k.Channel+":b", k.Channel+":j:1")
 	release := fairLine{Manager: "a", ID: 2, Before: 2, Others: []uint64{1}}
+	fenced := false
 	// waits puts place 7 of b behind a's hold.
 	waits := func(t *testing.T, secret string) {
 		s.prepare(t, "")
 		s.do(t, "HSET", k.Lock, "a:1:f", "1")
 		s.do(t, "PEXPIRE", k.Lock, "20000")
-		x := fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 7, Number: 7, Joins: []uint64{7, 8}, Secret: secret}
+		x := fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 7, Number: 7, Joins: []uint64{7, 8}, Secret: secret, Fenced: fenced}
 		require.Equal(t, "[0 20000 0 0]", s.runFair(t, s.wire, "fair_acquire", x, 10000, 0))
 	}
 	granted := func(t *testing.T) {
 		t.Helper()
 		heard := e.heard(t)
 		require.Len(t, heard, 1)
-		require.Regexp(t, `^redisson_lock__channel:{f}:b 7 text \d+ 2000 [0-9a-f]{40}$`, heard[0])
+		require.Regexp(t, `^redisson_lock__channel:{f}:b 7 text \d+ 2000 \d+ [0-9a-f]{40}$`, heard[0])
 		words := strings.Fields(heard[0])
 		elapsed := must(strconv.Atoi(words[3]))(t)
 		require.InDelta(t, 500_000, elapsed, 499_999, "microseconds since b's script")
-		sum := sha1.Sum([]byte(secret + strings.Join(words[1:5], " ")))
-		require.Equal(t, hex.EncodeToString(sum[:]), words[5])
+		sum := sha1.Sum([]byte(secret + strings.Join(words[1:6], " ")))
+		require.Equal(t, hex.EncodeToString(sum[:]), words[6])
+		if counter := s.do(t, "GET", k.Counter); fenced {
+			require.Equal(t, counter, words[5])
+		} else {
+			require.Equal(t, "0", words[5])
+		}
 		require.Equal(t, `["b:7:f" "1"] 2000 ["b:8:f"]`, fmt.Sprint(s.show(s.do(t, "HGETALL", k.Lock)), " ", s.show(s.do(t, "PTTL", k.Lock)), " ", s.show(s.do(t, "LRANGE", k.Queue, "0", "-1"))))
 		require.Nil(t, s.do(t, "ZSCORE", k.Deadlines, "b:7:f"))
 	}
@@ -545,6 +549,24 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		granted(t)
 		run(t, "fair_transfer", fairLine{Manager: "b", ID: 2, Before: 8, Number: 8, Others: []uint64{6}, Leave: []uint64{7}}, "nil")
 	})
+	t.Run("with a token", func(t *testing.T) {
+		fenced = true
+		for _, before := range []string{"", "41", "9007199254740993"} { // more than a Lua number has
+			waits(t, secret)
+			if before != "" {
+				s.do(t, "SET", k.Counter, before)
+			}
+			run(t, "fair_release", release, "[1]")
+			granted(t)
+		}
+		waits(t, secret)
+		s.do(t, "HSET", k.Counter, "of", "another type")
+		run(t, "fair_release", release, "[1]")
+		heard := e.heard(t)
+		require.Len(t, heard, 1)
+		require.Equal(t, "0", strings.Fields(heard[0])[5], "none")
+		fenced = false
+	})
 	t.Run("not asked for", func(t *testing.T) {
 		waits(t, "")
 		run(t, "fair_release", release, "[1]")
@@ -553,7 +575,7 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 	t.Run("seen by another server", func(t *testing.T) {
 		waits(t, secret)
 		noted := strings.Fields(s.do(t, "HGET", k.Waits, "@b").(string))
-		noted[5] = strings.Repeat("0", 40)
+		noted[6] = strings.Repeat("0", 40)
 		s.do(t, "HSET", k.Waits, "@b", strings.Join(noted, " "))
 		run(t, "fair_release", release, "[1]")
 		onlyTold(t)

@@ -105,10 +105,11 @@ func (Abort) isEvent()         {}
 // A Grant is a grant by message, for the kind Fair. A script of another manager has recorded the
 // holder Number, and has given the record the lease Lease. A script of this manager that was sent
 // at the instant Sent had run on the same server. By the clock of the server, Elapsed has passed
-// between the two scripts. See line.
+// between the two scripts. Token is the fencing token that the script has taken, or zero. See line.
 type Grant struct {
 	Number               uint64
 	Sent, Elapsed, Lease time.Duration
+	Token                int64
 }
 
 // Ran says whether a command ran.

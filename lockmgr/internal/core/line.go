@@ -36,8 +36,9 @@ import (
 // # Grants by message
 //
 // A script that frees the lock serves the queue: the script records the first place as the holder,
-// and publishes a grant on the channel of the place's manager. The record lives for GrantLease at
-// first. If the hold lasts, a renewal after an eighth of GrantLease gives it the lease that it wants.
+// and publishes a grant on the channel of the place's manager. The grant has a fencing token if the
+// first request of the manager wants one. The record lives for GrantLease at first. If the hold
+// lasts, a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
 //
 // A message may be old, so the hold is trusted from an instant that is no later than the script:
 //
@@ -49,11 +50,12 @@ import (
 // script was sent at 10 s, and the grant says that 500 ms have passed: since is 10.495 s, even if
 // the message comes at 11 s.
 //
-// The script compares no clocks of two servers: see fair.lua. A grant for another request than the
-// first, a grant that counts from the future, and a grant that is older than a third of GrantLease
-// are hints, like any message: an acquire asks the server, and finds the record if there is one. If the message is lost, the next
-// script that moves the deadlines finds the record. A request that has left may have been granted:
-// the script that removes its place removes its record, too.
+// The script compares no clocks of two servers: see fair.lua. A grant that counts from the future,
+// and a grant that is older than a third of GrantLease, are hints, like any message: an acquire asks
+// the server, and finds the record. If the message is lost, the next script that moves the deadlines
+// finds the record. If the place is that of a later request, the requests move up: see movesUp. A
+// request that has left may have been granted: the script that removes its place removes its record,
+// too.
 //
 // # Unknown outcomes
 //
@@ -120,8 +122,10 @@ type Line struct {
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
 	// GrantLease and Secret are for grants by message. If Secret is empty, there are none.
+	// A grant takes a token if Fenced is set.
 	GrantLease time.Duration
 	Secret     string
+	Fenced     bool
 
 	again bool // an earlier script was sent that joins some of Join
 }
@@ -171,6 +175,7 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		if l.shortest > 0 {
 			x.GrantLease = min(x.GrantLease, l.shortest)
 		}
+		x.Fenced = n.queue.head != nil && n.queue.head.Fenced
 	}
 	if op.Verb != VerbRelease {
 		x.Join = m.join(n, x.Join)
@@ -402,7 +407,11 @@ func (m *Machine) takeGrant(e *entry) bool {
 	}
 	l.cleared, l.front = max(l.cleared, g.Number+1), 0
 	wanted := m.leaseOf(n.queue.head)
-	m.acquired(e, &Reply{Op: &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}, Ran: Yes, OK: true})
+	op := &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
+	if g.Token > 0 {
+		op.Tokens = 1
+	}
+	m.acquired(e, &Reply{Op: op, Ran: Yes, OK: true, Token: g.Token})
 	if e.phase == held && wanted > g.Lease {
 		x := &e.upkeep().extend
 		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8

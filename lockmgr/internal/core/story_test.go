@@ -233,7 +233,7 @@ func (s *story) line(line string) {
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
 		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""}
-		wake.Grant = Grant{Number: uint64(count("grant", 0)), Sent: duration("sent", 0), Elapsed: duration("elapsed", 0), Lease: duration("life", 0)}
+		wake.Grant = Grant{Number: uint64(count("grant", 0)), Sent: duration("sent", 0), Elapsed: duration("elapsed", 0), Lease: duration("life", 0), Token: count("token", 0)}
 		if isSet(wake.Name) && wake.Item == 0 {
 			for wake.Item = 1; wake.Item < len(itemsOf(wake.Name)); wake.Item++ {
 				s.step(wake)
@@ -403,6 +403,9 @@ func (x *Line) describe() (d string) {
 	}
 	if x.Secret != "" {
 		d += fmt.Sprintf(" told=%v", x.GrantLease)
+		if x.Fenced {
+			d += " fenced"
+		}
 	}
 	return d
 }

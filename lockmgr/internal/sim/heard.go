@@ -13,13 +13,14 @@ type heard struct {
 	own    int  // messages of the manager's own releases
 	forced int  // messages of an administrator who removed a record
 	told   bool // one of those can't be taken for a message of the manager's own release
-	epoch  int  // that of the name when the newest message was published
+	// epoch and counterEpoch are those of the name when the newest message was published.
+	epoch, counterEpoch int
 }
 
-// told is a grant by message, and the epoch of the record.
+// told is a grant by message, and the epochs of the record and of the token counter.
 type told struct {
 	core.Grant
-	epoch int
+	epoch, counterEpoch int
 }
 
 // secret returns what only a manager and the server know.
@@ -32,6 +33,9 @@ func (n *node) grantedByMessage(c *call) {
 		n.w.cover.Fair.Told++
 		rec := &n.record[c.name.index]
 		rec.epoch, rec.until = t.epoch, c.req.Hold.Until
+		if t.Token > 0 {
+			rec.tokenEpoch, rec.counterEpoch = t.epoch, t.counterEpoch
+		}
 	}
 }
 

@@ -254,10 +254,11 @@ func (w *world) message(subscriber int, chanName, payload string) {
 		d = w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)
 	}
 	from := w.releasing
-	epoch, forced := 0, 0
+	rests := told{Grant: grant}
+	forced := 0
 	for _, l := range w.single {
 		if strings.HasPrefix(chanName, l.channel) {
-			epoch = l.epoch
+			rests.epoch, rests.counterEpoch = l.epoch, l.counterEpoch
 		}
 	}
 	if w.forcing {
@@ -267,7 +268,7 @@ func (w *world) message(subscriber int, chanName, payload string) {
 		t.fromServer(d, t.id, func() {
 			for _, ch := range p.channels {
 				if p.at(ch) == chanName {
-					p.deliver(ch, from, forced, told{grant, epoch})
+					p.deliver(ch, from, forced, rests)
 				}
 			}
 		})
@@ -302,7 +303,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told)
 		h.More = h.More || h.Message
 		h.Message = true
 		h.own, h.forced = h.own+own, h.forced+forced
-		h.Grant, h.epoch = grant.Grant, grant.epoch
+		h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 		if h.More {
 			w.cover.Merged++
 		}
@@ -310,7 +311,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told)
 	}
 	h := &heard{Wake: who.wake(), own: own, forced: forced}
 	h.Subscribed, h.Message = confirmed, true
-	h.Grant, h.epoch = grant.Grant, grant.epoch
+	h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 	p.n.post(h)
 }
 

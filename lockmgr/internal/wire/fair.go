@@ -41,14 +41,11 @@ func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) forma
 	return format{
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(s)
-			c.Keys = append(c.Keys, op.Name, QueueKey(op.Name), DeadlinesKey(op.Name), waitsKey(op.Name), absentKey(op.Name))
-			if op.Tokens > 0 {
-				c.Keys = append(c.Keys, TokenKey(op.Name))
-			}
+			c.Keys = append(c.Keys, op.Name, QueueKey(op.Name), DeadlinesKey(op.Name), waitsKey(op.Name), absentKey(op.Name), TokenKey(op.Name))
 			x := op.Line
 			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Places),
 				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID), Channel(op.Name),
-				decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret)
+				decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced))
 			for _, list := range [...][]uint64{op.OtherNumbers, x.Join, x.Leave} {
 				c.Args = append(c.Args, strconv.Itoa(len(list)))
 				for _, number := range list {
@@ -148,7 +145,7 @@ func ReadGrant(secret, message string) (g core.Grant, ok bool) {
 	if subtle.ConstantTimeCompare([]byte(check), []byte(hashOf(secret+said))) != 1 {
 		return g, false
 	}
-	var v [4]uint64
+	var v [5]uint64
 	words := strings.Fields(said)
 	if len(words) != len(v) {
 		return g, false
@@ -164,6 +161,7 @@ func ReadGrant(secret, message string) (g core.Grant, ok bool) {
 		Number: v[0], Sent: time.Duration(v[1]),
 		Elapsed: time.Duration(min(v[2], uint64(core.Forever/time.Microsecond))) * time.Microsecond,
 		Lease:   ReadMillis(int64(v[3])),
+		Token:   int64(v[4]),
 	}, true
 }
 
