@@ -87,7 +87,10 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass, u.passed, u.proven, u.trip = 0, false, false, m.now-op.Sent
+			if !n.hasOthers(e) {
+				*e.firstPass() = 0
+			}
+			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
 		}
 		m.passOn(e, op)
 	}
