@@ -535,10 +535,10 @@ func (b *book) way(q *request, g lockmgr.EventGranted) feature {
 		return transferred
 	case g.Passed:
 		return passed
-	case t == nil || t.acquires+t.transfers == 0:
-		return byMessage
-	case t.acquires > 1 || t.lost > 0:
+	case t != nil && (t.acquires > 1 || t.lost > 0):
 		return unknown
+	case t != nil && t.acquires+t.transfers == 0:
+		return byMessage
 	}
 	return acquired
 }

@@ -235,6 +235,9 @@ func (s *server) plain(args []string) any {
 	case "CLUSTER":
 		return s.cluster(args)
 	}
+	if strings.EqualFold(args[0], "HSET") && len(args) == 4 && strings.HasSuffix(args[2], ":f") {
+		s.trailOf(args[2]) // a grant by message, or one that follow notes
+	}
 	out := s.keys.Do(args...)
 	if len(s.replicas) > 0 {
 		if always, is := writes[strings.ToUpper(args[0])]; is && (always || out != any(int64(0))) {
@@ -252,6 +255,16 @@ type trail struct {
 	lost      int // answers of acquires that did not arrive, as the connection was gone
 }
 
+// trailOf returns the trail of a holder ID, and begins it if it is new.
+func (s *server) trailOf(id string) *trail {
+	t := s.trails[id]
+	if t == nil {
+		t = &trail{first: time.Now()}
+		s.trails[id] = t
+	}
+	return t
+}
+
 // follow notes which holder IDs a script has installed.
 func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 	install := strings.HasSuffix(script, "transfer")
@@ -260,21 +273,15 @@ func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 		return
 	}
 	see := func(id string) {
-		t := s.trails[id]
-		if t == nil {
-			t = new(trail)
-			s.trails[id] = t
-		}
-		if install {
-			t.transfers++
-			if t.first.IsZero() && out != nil {
-				t.first = time.Now()
-			}
+		if install && out == nil {
 			return
 		}
-		if t.acquires++; t.first.IsZero() {
-			t.first = time.Now()
+		t := s.trailOf(id)
+		if install {
+			t.transfers++
+			return
 		}
+		t.acquires++
 		if c.closed || c.broken {
 			t.lost++
 		}
