@@ -22,11 +22,21 @@ func TestDo(t *testing.T) {
 		require.NotZero(t, l.Token(), "options are passed on")
 		require.Equal(t, "kept", c.Value(key{}))
 		require.NoError(t, c.Err())
+		child, cancel := context.WithTimeout(context.WithValue(c, key{}, "of the child"), time.Minute)
+		defer cancel()
+		require.Same(t, l, lockmgr.FromContext(c))
+		require.Same(t, l, lockmgr.FromContext(child))
+		require.NoError(t, m.Do(child, "b", func(c context.Context, l *lockmgr.Lock) error {
+			require.Same(t, l, lockmgr.FromContext(c), "the innermost")
+			return nil
+		}))
 		inner = c
 		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
 		return nil
 	}, lockmgr.Fenced()))
 	require.ErrorIs(t, context.Cause(inner), lockmgr.ErrNotHeld)
+	require.False(t, lockmgr.FromContext(inner).Valid())
+	require.Nil(t, lockmgr.FromContext(parent))
 	awaitIdle(t, m)
 }
 

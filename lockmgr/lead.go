@@ -13,9 +13,10 @@ import (
 // with the name, one leads at a time. Lead blocks until fn returns while the process leads, or ctx
 // ends.
 //
-// fn gets a context that ends with ctx, or when the leadership is lost. fn must return then. After
-// a loss Lead campaigns again, and the result of fn is dropped. term is the fencing token of the
-// leadership: each leader has a larger term than all leaders before.
+// fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
+// [FromContext] returns the lock of the leadership. After a loss Lead campaigns again, and the
+// result of fn is dropped. term is the fencing token of the leadership: each leader has a larger
+// term than all leaders before.
 //
 // When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
 // then returns the error of fn. If ctx ends while another process leads, the error of Lead matches

@@ -27,6 +27,8 @@ func TestLead_OneAtATime(t *testing.T) {
 				require.NoError(t, m.Lead(c, "leader", func(c context.Context, term int64) error {
 					require.EqualValues(t, 1, leading.Add(1))
 					require.EqualValues(t, terms.Add(1), term)
+					require.Equal(t, term, lockmgr.FromContext(c).Token())
+					require.True(t, lockmgr.FromContext(c).Valid())
 					time.AfterFunc(time.Second, stop)
 					<-c.Done()
 					leading.Add(-1)

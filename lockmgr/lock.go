@@ -155,13 +155,27 @@ func (c *lockContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Value returns the value of the embedded context. context.Cause calls Value with a *int, and does
-// not call Err.
+// Value returns the lock for FromContext, and else the value of the embedded context. context.Cause
+// calls Value with a *int, and does not call Err.
 func (c *lockContext) Value(key any) any {
-	if _, ok := key.(*int); ok {
+	switch key.(type) {
+	case lockKey:
+		return c.lock
+	case *int:
 		c.look()
 	}
 	return c.Context.Value(key)
+}
+
+// A lockKey is the key of the lock of a context.
+type lockKey struct{}
+
+// FromContext returns the lock whose [Lock.Context] made ctx or a parent of ctx, the innermost if
+// there are several, or nil if there is none. Do, DoAll and Lead give their functions such a
+// context. The lock may be lost or unlocked.
+func FromContext(ctx context.Context) *Lock {
+	l, _ := ctx.Value(lockKey{}).(*Lock)
+	return l
 }
 
 func (c *lockContext) String() string { return fmt.Sprint(c.Context) + ".WithLock" }

@@ -9,8 +9,9 @@
 // [OnlyOne] makes a wrapper for one job, as cron tells a wrapper no name.
 //
 // A job that implements [ContextJob] gets a context that ends when the lock is
-// lost. Wrappers between this one and the job hide that: put OnlyOne last in
-// the chain, next to the job.
+// lost. lockmgr.FromContext returns the lock of the context, for instance for the token of
+// lockmgr.Fenced in Options.Lock. Wrappers between this one and the job hide that: put OnlyOne
+// last in the chain, next to the job.
 //
 // The lock is held as long as the job runs. Processes whose clocks differ by more than the job
 // takes would run it one after the other. With Options.KeepFor the lock stays taken for a little
@@ -29,7 +30,8 @@ import (
 )
 
 // A ContextJob is a job that takes a context. The context ends when the lock is
-// lost, and when Options.Context ends. The job should return then.
+// lost, and when Options.Context ends. The job should return then. lockmgr.FromContext returns the
+// lock.
 type ContextJob interface {
 	cron.Job
 	RunContext(ctx context.Context)
@@ -38,8 +40,8 @@ type ContextJob interface {
 // FuncJob makes a [ContextJob] of a function.
 type FuncJob func(ctx context.Context)
 
-// Run calls the function with a context that never ends. cron does so if the job
-// is not wrapped by [OnlyOne].
+// Run calls the function with a context that never ends and has no lock. cron does so if the job is
+// not wrapped by [OnlyOne].
 func (f FuncJob) Run() { f(context.Background()) }
 
 // RunContext calls the function.

@@ -153,6 +153,22 @@ func TestOnlyOne_NotRun(t *testing.T) {
 	require.EqualValues(t, 1, log.errors.Load())
 }
 
+// The context of a job has the lock, with the token that Options.Lock asks for.
+func TestOnlyOne_TheJobHasItsLock(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	var tokens []int64
+	job := FuncJob(func(ctx context.Context) {
+		l := lockmgr.FromContext(ctx)
+		require.True(t, l.Valid())
+		require.Equal(t, "a", l.Name())
+		tokens = append(tokens, l.Token())
+	})
+	one := OnlyOne(m, "a", Options{Lock: []lockmgr.LockOption{lockmgr.Fenced()}})(job)
+	one.Run()
+	one.Run()
+	require.Equal(t, []int64{1, 2}, tokens)
+}
+
 // A panic of the job goes on, and the lock is free.
 func TestOnlyOne_Panic(t *testing.T) {
 	m := manager(t, redistest.Start(t))

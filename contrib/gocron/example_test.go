@@ -26,7 +26,7 @@ func Example() {
 	defer mgr.Close(context.Background())
 
 	ran := make(chan struct{})
-	s, err := schedule(mgr, func() { close(ran) })
+	s, err := schedule(mgr, func(context.Context) error { close(ran); return nil })
 	if err != nil {
 		panic(err)
 	}
@@ -40,13 +40,13 @@ func Example() {
 }
 
 // schedule has the snippet of README.md.
-func schedule(mgr *lockmgr.Manager, report func()) (gocron.Scheduler, error) {
+func schedule(mgr *lockmgr.Manager, report func(ctx context.Context) error) (gocron.Scheduler, error) {
 	locker := holdfastgocron.NewLocker(mgr, holdfastgocron.Options{Prefix: "jobs:"})
 	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(report),
+	_, err = s.NewJob(gocron.DurationJob(time.Hour), locker.Task(report), // func report(ctx context.Context) error
 		gocron.WithName("report"), gocron.WithStartAt(gocron.WithStartImmediately()))
 	return s, err
 }

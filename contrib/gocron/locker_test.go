@@ -2,11 +2,13 @@ package gocron
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
@@ -145,6 +147,82 @@ func TestLocker_OncePerInterval(t *testing.T) {
 	begin := time.Now()
 	require.Eventually(t, func() bool { return runs.Load() >= 6 }, patient, time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(begin), 5*interval*9/10, "without KeepFor, six runs take two intervals")
+}
+
+// run runs a job once by a scheduler with a locker, and returns the error of its task.
+func run(t *testing.T, used *Locker, task gocron.Task, options ...gocron.JobOption) error {
+	t.Helper()
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(used))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, scheduler.Shutdown()) }()
+	ended := make(chan error, 1)
+	_, err = scheduler.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), task, append(options, gocron.WithEventListeners(
+		gocron.AfterJobRuns(func(uuid.UUID, string) { ended <- nil }),
+		gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { ended <- err }),
+		gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { ended <- err }),
+	))...)
+	require.NoError(t, err)
+	scheduler.Start()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patient):
+		t.Fatal("the job has not run")
+		return nil
+	}
+}
+
+// The context of a job of Task has the lock of the run, with the token that Options.Lock asks for.
+func TestTask_HasItsLock(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	locker := NewLocker(m, Options{Prefix: "jobs:", Lock: []lockmgr.LockOption{lockmgr.Fenced()}})
+	failed := errors.New("failed")
+	for n := range int64(3) {
+		require.ErrorIs(t, run(t, locker, locker.Task(func(ctx context.Context) error {
+			l := lockmgr.FromContext(ctx)
+			require.True(t, l.Valid())
+			require.Equal(t, "jobs:report", l.Name())
+			require.Equal(t, n+1, l.Token())
+			return failed
+		}), gocron.WithName("report")), failed)
+	}
+	require.NoError(t, run(t, locker, locker.Task(func(context.Context) error { return nil }), gocron.WithName("report")))
+	require.NoError(t, run(t, locker, gocron.NewTask(func() {}), gocron.WithName("report")), "a task of gocron")
+	require.Eventually(t, func() bool { return m.Stats().Held == 0 }, patient, time.Millisecond)
+	locker.free.Range(func(any, any) bool { t.Error("a lock is left"); return false })
+}
+
+// A job of Task is told of a loss, and so is gocron.
+func TestTask_TellsALoss(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	locker := NewLocker(m, Options{Lock: []lockmgr.LockOption{lockmgr.FixedLease(100 * time.Millisecond)}})
+	failed := errors.New("failed")
+	err := run(t, locker, locker.Task(func(ctx context.Context) error {
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), lockmgr.ErrLeaseLost)
+		return failed
+	}), gocron.WithName("report"))
+	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+	require.ErrorIs(t, err, failed)
+}
+
+// A job of Task is not run without a lock of its locker, nor without a name, which all such jobs
+// would share.
+func TestTask_IsNotRun(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	locker, other := NewLocker(m, Options{}), NewLocker(m, Options{})
+	never := locker.Task(func(context.Context) error { t.Error("the job runs"); return nil })
+	require.ErrorIs(t, run(t, other, never, gocron.WithName("report")), ErrNoLock)
+	require.ErrorContains(t, run(t, locker, never), "needs a name")
+
+	// A run gets no lock of another run, even if gocron gives both the same context.
+	ctx, runs := t.Context(), 0
+	_, err := locker.Lock(ctx, "report")
+	require.NoError(t, err)
+	once := task{locker, func(context.Context) error { runs++; return nil }}
+	require.NoError(t, once.run(ctx))
+	require.ErrorIs(t, once.run(ctx), ErrNoLock)
+	require.Equal(t, 1, runs)
 }
 
 // Jobs run in the process that leads, and in another one after a handover.
