@@ -7,11 +7,12 @@ import (
 
 // Do locks name, calls fn, and unlocks. It blocks until all three are done.
 //
-// fn gets the lock and a context that ends with ctx, or when the lock is lost. If the lock cannot
-// be had, fn is not called and Do returns the error of [Manager.Lock]. Otherwise Do returns the
-// error of fn unchanged, so only fn itself can tell that fn ran: let fn set a variable. If the lock
-// was lost before fn returned, the error also matches ErrLeaseLost, or ErrClosed if the manager was
-// closed: the work of fn may have met another holder. Test for these two first.
+// fn gets the lock and a context that ends with ctx, or when the lock is lost. A context that ends
+// the wait but not fn is an option: [WaitContext]. If the lock cannot be had, fn is not called and
+// Do returns the error of [Manager.Lock]. Otherwise Do returns the error of fn unchanged, so only
+// fn itself can tell that fn ran: let fn set a variable. If the lock was lost before fn returned,
+// the error also matches ErrLeaseLost, or ErrClosed if the manager was closed: the work of fn may
+// have met another holder. Test for these two first.
 //
 // The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
 // deadlock is seen, unless ctx has an owner: see [WithOwner].
@@ -23,6 +24,16 @@ import (
 func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.Lock(ctx, name, opts...)
 	return m.do(ctx, l, err, fn)
+}
+
+// DoValue is [Manager.Do] for a function that returns a value. DoValue returns the value of fn, also
+// with an error, or the zero T if fn was not called.
+func DoValue[T any](ctx context.Context, m *Manager, name string, fn func(ctx context.Context, l *Lock) (T, error), opts ...LockOption) (value T, err error) {
+	err = m.Do(ctx, name, func(ctx context.Context, l *Lock) (err error) {
+		value, err = fn(ctx, l)
+		return err
+	}, opts...)
+	return value, err
 }
 
 // do calls fn under a lock, and unlocks. If err is not nil, there is no lock, and do returns err.

@@ -18,7 +18,8 @@ type hold struct {
 
 // holdMore has the fields that few holds need. hold.more is set once and stays.
 type holdMore struct {
-	set *setPart // of a lock of LockAll; set before the request is posted
+	set    *setPart    // of a lock of LockAll; set before the request is posted
+	unbind func() bool // of a request with WaitContext, from the context; set before the request is posted
 
 	mu       sync.Mutex
 	err      error         // why the hold ended, if it was lost

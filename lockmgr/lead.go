@@ -37,7 +37,7 @@ const (
 )
 
 func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts []LockOption) error {
-	pause := firstCampaignPause
+	pause, until := firstCampaignPause, waitContextOf(opts)
 	for {
 		l, err := m.lock(ctx, m.wish(toLead, name, opts))
 		switch {
@@ -47,12 +47,14 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 			if !again {
 				return err
 			}
-		case ctx.Err() != nil || !Temporary(err):
+		case ctx.Err() != nil || until.Err() != nil || !Temporary(err):
 			return err
 		default:
 			wait := time.NewTimer(pause/2 + rand.N(pause/2))
 			select {
 			case <-ctx.Done():
+				wait.Stop()
+			case <-until.Done():
 				wait.Stop()
 			case <-wait.C:
 			}

@@ -349,6 +349,24 @@ var (
 // Cancel withdraws a pending request.
 func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
 
+// endWait ends a pending request because ctx, of WaitContext, has ended.
+func (t *ticket) endWait(ctx context.Context) {
+	more := t.first.more.Load()
+	more.mu.Lock() // ask has posted the request
+	more.mu.Unlock()
+	if t.promise.Resolve(nil, t.Explain(contextError(ctx))) {
+		t.Cancel()
+	}
+}
+
+// ended notes the end of a request, with or without a grant.
+func (t *ticket) ended() {
+	t.shell.pending.Add(-1)
+	if more := t.first.more.Load(); more != nil && more.unbind != nil {
+		more.unbind()
+	}
+}
+
 // Drop gives back a granted lock that nobody has taken.
 func (t *ticket) Drop(l *Lock) { l.unlock(true) }
 

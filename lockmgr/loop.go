@@ -302,7 +302,7 @@ func (p *loop) granted(r *core.Request) {
 	t.hold().until.Store(int64(r.Hold.Until))
 	t.granted = uint32(p.instant/grantStep) + 1
 	p.announcer.granted(noteOf(r) != "")
-	p.pending.Add(-1)
+	t.ended()
 	if trace != nil {
 		trace.granted = time.Now()
 	}
@@ -319,7 +319,7 @@ func (p *loop) granted(r *core.Request) {
 
 func (p *loop) failed(r *core.Request, err error) {
 	t := ticketOf(r)
-	p.pending.Add(-1)
+	t.ended()
 	err = t.waitError(p.now(), p.id.named(err))
 	if !t.promise.Resolve(nil, err) {
 		err = ErrCanceled

@@ -135,6 +135,9 @@ func (m *Manager) request(w wish) *futures.Future[*Lock] {
 	if err == nil {
 		err = w.apply(m.id)
 	}
+	if err == nil && w.until != nil && w.until.Err() != nil {
+		err = contextError(w.until)
+	}
 	if err == nil {
 		var f *futures.Future[*Lock]
 		if f, err = m.ask(w); err == nil {
@@ -186,8 +189,14 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	if w.permits > 0 {
 		ev = core.LockPermits{Request: &t.request, Permits: w.permits, Limit: w.limit}
 	}
+	if w.until != nil {
+		more := t.first.makeMore()
+		more.mu.Lock() // until the request is posted
+		defer more.mu.Unlock()
+		more.unbind = context.AfterFunc(w.until, func() { t.endWait(w.until) })
+	}
 	if !m.actor.Post(ev) {
-		m.pending.Add(-1)
+		t.ended()
 		return nil, ErrClosed
 	}
 	return t.promise.Future(), nil

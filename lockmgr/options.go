@@ -248,6 +248,7 @@ const (
 	optFair
 	optNote
 	optTraceContext
+	optWaitContext
 )
 
 // callKinds is a set of kinds of calls. Calls of the same kind take the same options.
@@ -293,6 +294,7 @@ var optionRules = [...]struct {
 	optFair:         {name: "Fair", calls: toOne, excludes: []optionKind{optShared, optExclusive, optKeepFor}},
 	optNote:         {name: "Note", calls: toAny},
 	optTraceContext: {name: "TraceContext", calls: toAny},
+	optWaitContext:  {name: "WaitContext", calls: toAny},
 }
 
 // Name returns the name of the option's function, for example "MaxWait". Name returns "" for the
@@ -362,6 +364,25 @@ func Note(text string) LockOption { return LockOption{kind: optNote, note: text}
 // tracer: see [EventGranted]. The context replaces the context of Lock or TryLock in events only:
 // the request does not end with the context.
 func TraceContext(ctx context.Context) LockOption { return LockOption{kind: optTraceContext, ctx: ctx} }
+
+// WaitContext ends the request when ctx ends before the grant, with the error of a call whose own
+// context has ended. After the grant ctx has no effect. So a process that is told to stop ends its
+// waits, and finishes its work:
+//
+//	err := mgr.Do(context.Background(), "orders:42", work, lockmgr.WaitContext(stopping))
+//
+// A Lead with WaitContext that leads when ctx ends goes on leading, and does not campaign again.
+func WaitContext(ctx context.Context) LockOption { return LockOption{kind: optWaitContext, ctx: ctx} }
+
+// waitContextOf returns the context of WaitContext, or context.Background.
+func waitContextOf(opts []LockOption) context.Context {
+	for _, o := range opts {
+		if o.kind == optWaitContext && o.ctx != nil {
+			return o.ctx
+		}
+	}
+	return context.Background()
+}
 
 // Shared asks for the read side of a read-write lock. Any number of owners can have the read side
 // at a time, in all processes, while nobody has the write side: see [Exclusive].
@@ -437,6 +458,7 @@ type wish struct {
 	side   core.Side
 	items  []core.Item     // of a set
 	ctx    context.Context // for the observer
+	until  context.Context // WaitContext; nil: none
 
 	permits uint16 // how many, for the kind Permits
 	limit   int64  // how many there are if the server knows no limit
@@ -492,6 +514,8 @@ func (w *wish) apply(id *identity) error {
 			w.note = o.note
 		case optTraceContext:
 			w.ctx = o.ctx
+		case optWaitContext:
+			w.until = o.ctx
 		}
 	}
 	if w.owner.of != nil && w.owner.of != id {

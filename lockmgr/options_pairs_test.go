@@ -81,6 +81,10 @@ func optionCalls() []optionCall {
 		{"Do", "Lock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
 			return m.Do(ctx, name, with, o...)
 		}},
+		{"DoValue", "Lock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
+			_, err := lockmgr.DoValue(ctx, m, name, func(context.Context, *lockmgr.Lock) (int, error) { return 0, nil }, o...)
+			return err
+		}},
 		{"TryLock", "TryLock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
 			return unlocked(m.TryLock(ctx, name, o...))
 		}},
@@ -140,6 +144,7 @@ func TestOptions_AllPairsOfAllCalls(t *testing.T) {
 		"Fair":         lockmgr.Fair,
 		"Note":         func() lockmgr.LockOption { return lockmgr.Note("what for") },
 		"TraceContext": func() lockmgr.LockOption { return lockmgr.TraceContext(ctx) },
+		"WaitContext":  func() lockmgr.LockOption { return lockmgr.WaitContext(t.Context()) },
 	}
 	names, rows := documentedOptions(t)
 	require.Len(t, names, len(values), "the table has each option")

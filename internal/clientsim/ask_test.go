@@ -22,6 +22,7 @@ type ask struct {
 	once     bool          // TryLock
 	wait     time.Duration // MaxWait; negative: none
 	patience time.Duration // of the context; zero: without an end
+	byOption bool          // the context is that of WaitContext, and not that of the call
 	lease    time.Duration // fixed; zero: watched
 	keepFor  time.Duration
 	bound    time.Duration // MaxHold
@@ -60,6 +61,7 @@ func (w *world) drawAsk(r *rand.Rand, m *machine) ask {
 	} else if r.IntN(8) == 0 {
 		a.once = true
 	}
+	a.byOption = k&abandon != 0 && r.IntN(4) == 0
 	if k&fixed != 0 && r.IntN(2) == 0 {
 		a.lease = logBetween(r, max(6*w.slowest(), 50*ms), 2*w.set.lease).Truncate(ms)
 	}
@@ -246,7 +248,7 @@ func (a *ask) features() features {
 	s := featuresOf(a.kind)
 	for f, is := range map[feature]bool{
 		maxWait: a.wait >= 0 && !a.once, tryOnce: a.once, fixedLease: a.lease > 0, maxHold: a.bound > 0, keepFor: a.keepFor > 0, tokens: a.fenced,
-		asOwner: a.owner != nil, note: a.note != "",
+		asOwner: a.owner != nil, note: a.note != "", waitContext: a.byOption,
 	} {
 		if is {
 			s.add(f)
@@ -271,6 +273,9 @@ func (a *ask) String() string {
 	}
 	if a.patience > 0 {
 		s += fmt.Sprintf(" patience=%v", a.patience)
+	}
+	if a.byOption {
+		s += " waitcontext"
 	}
 	if a.lease > 0 {
 		s += fmt.Sprintf(" lease=%v", a.lease)
@@ -297,9 +302,20 @@ func (q *request) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestKey{}, q)
 }
 
+// arguments returns the context of a call and its options. ctx is what ends the wait.
+func (q *request) arguments(ctx context.Context) (context.Context, []lockmgr.LockOption) {
+	if !q.byOption {
+		return q.context(ctx), q.options()
+	}
+	return q.context(q.m.w.ctx), append(q.options(), lockmgr.WaitContext(ctx))
+}
+
 // async is LockAsync, LockAllAsync or AcquireAsync.
 func (q *request) async(mgr *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-	opts := append(q.options(), lockmgr.TraceContext(q.context(context.Background())))
+	ctx, cancel := q.m.w.context(q.patience)
+	context.AfterFunc(ctx, cancel)
+	ctx, opts := q.arguments(ctx)
+	opts = append(opts, lockmgr.TraceContext(ctx))
 	switch q.kind {
 	case set:
 		return mgr.LockAllAsync(q.of, opts...)
@@ -311,8 +327,7 @@ func (q *request) async(mgr *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
 
 // lock is the call that blocks.
 func (q *request) lock(ctx context.Context, mgr *lockmgr.Manager) (*lockmgr.Lock, error) {
-	ctx = q.context(ctx)
-	opts := q.options()
+	ctx, opts := q.arguments(ctx)
 	switch p := mgr.Permits(q.name, limitOf); {
 	case q.kind == set && q.once:
 		return mgr.TryLockAll(ctx, q.of, opts...)
@@ -330,8 +345,7 @@ func (q *request) lock(ctx context.Context, mgr *lockmgr.Manager) (*lockmgr.Lock
 
 // doing is Do, DoAll or that of permits.
 func (q *request) doing(ctx context.Context, mgr *lockmgr.Manager, fn func(context.Context, *lockmgr.Lock) error) error {
-	ctx = q.context(ctx)
-	opts := q.options()
+	ctx, opts := q.arguments(ctx)
 	switch q.kind {
 	case set:
 		return mgr.DoAll(ctx, q.of, fn, opts...)

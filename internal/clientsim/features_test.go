@@ -37,6 +37,7 @@ const (
 	tokens // Fenced
 	asOwner
 	note
+	waitContext
 	named     // Options.Process: a manager that writes its record
 	lingerOff // Options.Linger is negative
 	oneInARow // Options.PassCount is 1
@@ -81,7 +82,7 @@ const (
 var featureNames = [allFeatures]string{
 	"plain", "reader", "writer", "fair", "permits", "set",
 	"acquired", "passed", "joined", "re-entered", "upgraded", "after a transfer", "after an unknown answer", "by message",
-	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "Process", "no Linger", "PassCount 1", "Replicas",
+	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "WaitContext", "Process", "no Linger", "PassCount 1", "Replicas",
 	"unlocked at once", "unlocked later", "by Do", "cancelled before", "cancelled after", "never taken", "closed", "extended", "lost", "forced", "killed",
 	"nobody", "local waiters", "waiters elsewhere", "both", "like Redisson",
 	"one server", "shards", "with replicas",
