@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -349,14 +350,19 @@ var (
 // Cancel withdraws a pending request.
 func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
 
-// endWait ends a pending request because ctx, of WaitContext, has ended.
-func (t *ticket) endWait(ctx context.Context) {
-	more := t.first.more.Load()
-	more.mu.Lock() // ask has posted the request
-	more.mu.Unlock()
-	if t.promise.Resolve(nil, t.Explain(contextError(ctx))) {
-		t.Cancel()
-	}
+// endWith makes the request end with ctx, of WaitContext, once the returned mutex is unlocked. The
+// request must be posted by then.
+func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
+	more := t.first.makeMore()
+	more.mu.Lock()
+	more.unbind = context.AfterFunc(ctx, func() {
+		more.mu.Lock()
+		more.mu.Unlock()
+		if t.promise.Resolve(nil, t.Explain(contextError(ctx))) {
+			t.Cancel()
+		}
+	})
+	return &more.mu
 }
 
 // ended notes the end of a request, with or without a grant.

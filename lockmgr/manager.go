@@ -190,10 +190,7 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 		ev = core.LockPermits{Request: &t.request, Permits: w.permits, Limit: w.limit}
 	}
 	if w.until != nil {
-		more := t.first.makeMore()
-		more.mu.Lock() // until the request is posted
-		defer more.mu.Unlock()
-		more.unbind = context.AfterFunc(w.until, func() { t.endWait(w.until) })
+		defer t.endWith(w.until).Unlock()
 	}
 	if !m.actor.Post(ev) {
 		t.ended()
