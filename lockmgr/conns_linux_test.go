@@ -31,7 +31,7 @@ func TestNewClient_DisableTCPNoDelay(t *testing.T) {
 			conn, err = d.DialContext(ctx, "tcp", addr)
 			return conn, err
 		}
-		c, err := newClient(opt, nil)
+		c, err := newClient(context.Background(), opt, nil)
 		require.NoError(t, err)
 		raw, err := conn.(*net.TCPConn).SyscallConn()
 		require.NoError(t, err)

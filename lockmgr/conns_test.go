@@ -58,8 +58,12 @@ func (s *pipeServer) options() rueidis.ClientOption {
 // A client that is closed while it dials leaves no connection open.
 func TestOwnedClient_ClosedDuringADial(t *testing.T) {
 	for name, connect := range map[string]func(rueidis.ClientOption) (rueidis.Client, error){
-		"newClient": func(opt rueidis.ClientOption) (rueidis.Client, error) { return newClient(opt, nil) },
-		"opener":    func(opt rueidis.ClientOption) (rueidis.Client, error) { return opener(opt, nil)("pipe:1") },
+		"newClient": func(opt rueidis.ClientOption) (rueidis.Client, error) {
+			return newClient(context.Background(), opt, nil)
+		},
+		"opener": func(opt rueidis.ClientOption) (rueidis.Client, error) {
+			return opener(context.Background(), opt, nil)("pipe:1")
+		},
 	} {
 		for _, handshake := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, handshake %t", name, handshake), func(t *testing.T) {
@@ -112,7 +116,7 @@ func TestOwnedClient_ThatFails(t *testing.T) {
 	opt.ForceSingleClient, opt.DisableCache = true, false // the server knows no CLIENT TRACKING
 	opt.SelectDB = 3                                      // nor SELECT
 	opt.Dialer.Timeout = 100 * time.Millisecond
-	_, err := newClient(opt, nil)
+	_, err := newClient(context.Background(), opt, nil)
 	require.Error(t, err)
 	s.alive.Wait()
 }

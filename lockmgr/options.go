@@ -67,6 +67,10 @@ type Options struct {
 	// Replicas makes grants and renewals wait for replicas.
 	Replicas Replicas
 
+	// ConnectLater makes Dial return at once, before there is a connection: see [Dial]. New ignores
+	// ConnectLater.
+	ConnectLater bool
+
 	// Process describes the manager's process to other processes: see [Holder]. Zero fields have
 	// defaults. Program and Host have at most MaxProcessBytes bytes.
 	Process Process

@@ -9,12 +9,15 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/internal/clean"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/cluster"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 	"github.com/holdfast-go/holdfast/notify"
 )
@@ -49,6 +52,16 @@ import (
 // With opt.Sentinel.MasterSet the addresses lead to Sentinels, and Dial connects to the master that
 // the Sentinels name. When the Sentinels name another master, the manager follows.
 //
+// With Options.ConnectLater Dial returns at once, and fails for bad options only. Until the first
+// connection requests fail like those to a server that is away: within Options.RetryTime, with
+// ErrUnavailable. They succeed if the server comes before. opt alone says what the servers are: one
+// address is a single server, several addresses are a cluster, also the same address twice, and
+// MasterSet means Sentinels. The servers are authoritative for all else, and nothing of that is
+// known until the first connection: whether they are what opt says, who the user is, which master
+// serves a name. So requests return the ErrTopology or ErrPermission that Dial would return. For a
+// cluster older than 7.0, set Options.Channels to ClassicChannels. A manager of a single server
+// connects for its first request. All others connect in the background.
+//
 // Dial returns ErrTopology for a server that shares a cluster with further masters if
 // opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet
 // unknown to the Sentinels, for a database that the server does not have, for several addresses of
@@ -73,15 +86,24 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	// ConnWriteTimeout bounds the waits of a sender on its own connection.
 	opt.ConnWriteTimeout = max(opt.ConnWriteTimeout, options.CommandTimeout)
 	connector := wire.NewConnector()
-	client, err := newClient(opt, func(_ string, shared bool) {
+	ended := func(_ string, shared bool) {
 		if shared {
 			connector.Ended()
 		}
-	})
+	}
+	first := opt
+	if options.ConnectLater {
+		first.DialCtxFn = afterFirst(dialOf(opt))
+	}
+	client, err := newClient(context.Background(), first, ended)
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
-	connector.Use(client)
+	if options.ConnectLater {
+		connector.UseLater(client, func(hello *wire.Answer) *wire.Failure { return metAlone(hello, asked.ForceSingleClient) })
+	} else {
+		connector.Use(client)
+	}
 	lane := wire.Config{Server: connector, Dedicate: connector.Dedicate, KeepAlive: opt.Dialer.KeepAlive}
 	demotion := newDemotion(client.(ownedClient).conns, func(ctx context.Context) bool { return reachesMaster(ctx, opt) })
 	lane.Demoted = demotion.suspected
@@ -91,6 +113,9 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		connector.Close()
 	}
 	m := start(newIdentity(), options, client, lane, nil, dialTime(opt), end)
+	if options.ConnectLater {
+		return m, nil
+	}
 	hello, err := m.hello(context.Background())
 	if err != nil {
 		return m, nil // commands tell why
@@ -133,18 +158,13 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	opt.BlockingPoolSize = 0 // the connection for messages and those that wait for replicas must fit in
 	var nodes *cluster.Nodes
 	ended := func(addr string, _ bool) { nodes.Ended(addr) }
-	open := opener(opt, ended)
-	nodes = cluster.NewNodes(open)
-	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
-		seeds, err := cluster.Seeds(context.Background(), opt.InitAddress, open)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrTopology, clean.Error(err))
-		}
-		opt.InitAddress = seeds
+	nodes = cluster.NewNodes(opener(context.Background(), opt, ended))
+	if options.ConnectLater {
+		return dialLater(opt, options, nodes, ended), nil
 	}
-	client, err := newClient(opt, ended)
-	if err != nil {
-		return nil, serverError(wire.DialFailure(err))
+	client, f := connectMany(context.Background(), opt, ended)
+	if f != nil {
+		return nil, serverError(f)
 	}
 	m, err := startMany(client, nodes, options, dialTime(opt), client.Close)
 	if err != nil {
@@ -153,13 +173,210 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, err
 }
 
-// opener returns a function that connects to a node with the options of a cluster. For ended see
-// conns.
-func opener(opt rueidis.ClientOption, ended func(addr string, shared bool)) func(addr string) (rueidis.Client, error) {
+// connectMany returns the client of a cluster, or of Sentinels. connectMany blocks for some dials and
+// questions, and ends soon after ctx.
+func connectMany(ctx context.Context, opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, *wire.Failure) {
+	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
+		seeds, err := cluster.Seeds(ctx, opt.InitAddress, opener(ctx, opt, ended))
+		if err != nil {
+			return nil, &wire.Failure{Kind: wire.Topology, Ran: core.No, Final: true, Err: clean.Error(err)}
+		}
+		opt.InitAddress = seeds
+	}
+	client, err := newClient(ctx, opt, ended)
+	if err != nil {
+		return nil, wire.DialFailure(err)
+	}
+	return client, nil
+}
+
+// dialLater is dialMany with Options.ConnectLater. Until the manager has met its servers, all slots
+// are those of the first address, and nothing is sent there.
+func dialLater(opt rueidis.ClientOption, o Options, nodes *cluster.Nodes, ended func(addr string, shared bool)) *Manager {
+	late := newMeeting()
+	servers := &wire.Cluster{First: []wire.Shard{{Addr: opt.InitAddress[0], Slots: [][2]int{{0, wire.Slots - 1}}}}}
+	layout, find, lane := nodes.Layout, findIn(nodes), wire.Config{Server: nodes}
+	if opt.Sentinel.MasterSet == "" {
+		servers.Node = nodes.Node
+		nodes.Later(late.failure)
+	} else {
+		servers.OneSlot, servers.Every = true, masterEvery
+		layout = func(ctx context.Context) ([]wire.Shard, error) { return cluster.OneMaster(late.found)(ctx) }
+		find, lane.Server = late.node, lateServer{late}
+	}
+	servers.Layout = func(ctx context.Context) ([]wire.Shard, error) {
+		if f := late.failure(ctx); f != nil {
+			return nil, f.Err
+		}
+		return layout(ctx)
+	}
+	m := start(newIdentity(), o, nodeClient{find: find}, lane, servers, dialTime(opt), func() {
+		late.close()
+		nodes.Close()
+	})
+	if servers.Node != nil {
+		m.nodes = nodes
+	}
+	go late.run(func(ctx context.Context) (rueidis.Client, *wire.Failure) {
+		c, f := connectMany(ctx, opt, ended)
+		if f == nil && servers.Node != nil {
+			if _, f = meetCluster(ctx, nodes, c, &o, false); f != nil {
+				c.Close()
+			}
+		}
+		return c, f
+	}, m.lanes.LookSoon)
+	return m
+}
+
+// A meeting connects a manager that has no client yet.
+//
+//	no client ──try──▶ failure ──meetEvery──▶ try … ──▶ client, for ever
+type meeting struct {
+	ctx   context.Context // of tries; ends with close
+	stop  context.CancelFunc
+	tried chan struct{} // closed after the first try
+	ended chan struct{} // closed after the last try
+
+	mu    sync.Mutex
+	last  *wire.Failure  // of the last try
+	found rueidis.Client // not read before failure has returned nil, except by close
+}
+
+// meetEvery is the pause between two tries. A request waits for that long at most after its server
+// has come.
+const meetEvery = 250 * time.Millisecond
+
+func newMeeting() *meeting {
+	p := &meeting{tried: make(chan struct{}), ended: make(chan struct{})}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// run tries until it has a client, and then calls met, or until close. try must end soon after its
+// context.
+func (p *meeting) run(try func(ctx context.Context) (rueidis.Client, *wire.Failure), met func()) {
+	defer close(p.ended)
+	for first := true; ; first = false {
+		c, f := try(p.ctx)
+		p.mu.Lock()
+		if p.last = f; f == nil {
+			p.found = c
+		}
+		p.mu.Unlock()
+		if first {
+			close(p.tried)
+		}
+		if f == nil {
+			met()
+			return
+		}
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-time.After(meetEvery):
+		}
+	}
+}
+
+// failure returns why there is no client, or nil. failure blocks until the first try has ended, or
+// ctx.
+func (p *meeting) failure(ctx context.Context) *wire.Failure {
+	select {
+	case <-p.tried:
+	case <-ctx.Done():
+		return wire.Unsent(ctx.Err())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// close ends the tries, and closes the client.
+func (p *meeting) close() {
+	p.stop()
+	<-p.ended
+	if p.found != nil {
+		p.found.Close()
+	}
+}
+
+// node returns the client of a server that the client knows.
+func (p *meeting) node(addr string) (rueidis.Client, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
+	defer cancel()
+	if f := p.failure(ctx); f != nil {
+		return nil, f.Err
+	}
+	if c := p.found.Nodes()[addr]; c != nil {
+		return c, nil
+	}
+	return nil, fmt.Errorf("the Sentinels name another master than %s", clean.Text(addr, clean.Most))
+}
+
+// A lateServer is the master that Sentinels name, once there is a client.
+type lateServer struct{ late *meeting }
+
+// Exec makes lateServer a Server.
+func (s lateServer) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
+	if f := s.late.failure(limit.Start()); f != nil {
+		wire.Refuse(answers, f)
+		return
+	}
+	wire.Redis{Client: s.late.found}.Exec(limit, commands, answers)
+}
+
+// Dedicate is Redis.Dedicate. Dedicate must follow an answer.
+func (s lateServer) Dedicate() (wire.Connection, error) {
+	return wire.Redis{Client: s.late.found}.Dedicate()
+}
+
+// meetCluster returns the layout of a cluster. If older is set, a cluster without sharded channels
+// makes o.Channels ClassicChannels.
+func meetCluster(ctx context.Context, nodes *cluster.Nodes, client rueidis.Client, o *Options, older bool) ([]wire.Shard, *wire.Failure) {
+	nodes.Use(client, o.Channels.published())
+	if o.Channels != ClassicChannels && !nodes.KnowsSharded() {
+		if !older {
+			return nil, &wire.Failure{
+				Kind: wire.Topology, Ran: core.No, Final: true, Err: errors.New("the cluster is older than version 7.0 and has no sharded channels"),
+				Hint: "with Options.ConnectLater, set Options.Channels to ClassicChannels",
+			}
+		}
+		o.Channels = ClassicChannels
+		nodes.Use(client, wire.Classic)
+	}
+	shards, err := nodes.Layout(ctx)
+	switch {
+	case err != nil:
+		return nil, wire.DialFailure(err)
+	case len(shards) == 0:
+		return nil, &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Err: errors.New("no node of the cluster serves a slot")}
+	}
+	return shards, nil
+}
+
+// errLater is the error of a dial that is put off.
+var errLater = errors.New("not dialled yet")
+
+// afterFirst returns a function that fails once with errLater, and then dials as dial does. The client
+// of a single server dials when it is made, keeps going if that fails, and dials for the next command.
+func afterFirst(dial dialFunc) dialFunc {
+	var begun atomic.Bool
+	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		if begun.CompareAndSwap(false, true) {
+			return nil, errLater
+		}
+		return dial(ctx, addr, d, config)
+	}
+}
+
+// opener returns a function that connects to a node with the options of a cluster. The function ends
+// soon after ctx. For ended see conns.
+func opener(ctx context.Context, opt rueidis.ClientOption, ended func(addr string, shared bool)) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		one := opt
 		one.InitAddress, one.ForceSingleClient = []string{addr}, true
-		return newClient(one, ended)
+		return newClient(ctx, one, ended)
 	}
 }
 
@@ -179,24 +396,12 @@ func (c ownedClient) Close() {
 // reachesMaster connects once more to the address of a client, and reports whether a master serves
 // there. reachesMaster ends soon after ctx.
 func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	dial := dialOf(opt)
-	opt.DialCtxFn = func(dialling context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
-		dialling, cancel := context.WithCancel(dialling)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		conn, err := dial(dialling, addr, d, config)
-		if err == nil {
-			context.AfterFunc(ctx, func() { abort(conn) })
-		}
-		return conn, err
-	}
-	c, err := newClient(opt, nil)
+	c, err := newClient(ctx, opt, nil)
 	if err != nil {
 		return false
 	}
 	defer c.Close()
+	defer context.AfterFunc(ctx, c.(ownedClient).conns.close)()
 	ctx, cancel := context.WithTimeout(ctx, opt.ConnWriteTimeout)
 	defer cancel()
 	hello, err := c.Do(ctx, c.B().Arbitrary("HELLO").Build()).AsMap()
@@ -212,9 +417,10 @@ func reachesMaster(ctx context.Context, opt rueidis.ClientOption) bool {
 }
 
 // newClient returns a client whose Close leaves no connection open. If newClient fails, no
-// connection is open either. For ended see conns.
-func newClient(opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, error) {
+// connection is open either. newClient fails soon after ctx ends. For ended see conns.
+func newClient(ctx context.Context, opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, error) {
 	conns, dial := newConns(ended), dialOf(opt)
+	defer context.AfterFunc(ctx, conns.close)()
 	if opt.DisableTCPNoDelay {
 		dial = delayed(dial) // the client does that only for connections whose type it knows
 	}
@@ -229,7 +435,7 @@ func newClient(opt rueidis.ClientOption, ended func(addr string, shared bool)) (
 		}
 	}
 	client, err := rueidis.NewClient(opt)
-	if err != nil {
+	if err != nil && (client == nil || !errors.Is(err, errLater)) {
 		if client != nil {
 			client.Close()
 		}
@@ -287,43 +493,40 @@ func startMany(client rueidis.Client, nodes *cluster.Nodes, o Options, dialTime 
 		master := &wire.Cluster{First: first, Layout: layout, Every: masterEvery, OneSlot: true}
 		return start(newIdentity(), o, client, wire.Config{Server: wire.Redis{Client: client}}, master, dialTime, closeClient), nil
 	}
-	nodes.Use(client, o.Channels.published())
-	if o.Channels != ClassicChannels && !nodes.KnowsSharded() {
-		o.Channels = ClassicChannels
-		nodes.Use(client, wire.Classic)
-	}
 	end := func() {
 		if closeClient != nil {
 			closeClient() // a question under way may wait for a dial
 		}
 		nodes.Close()
 	}
-	shards, err := nodes.Layout(context.Background())
-	if err != nil {
+	shards, f := meetCluster(context.Background(), nodes, client, &o, true)
+	if f != nil {
 		end()
-		return nil, serverError(wire.DialFailure(err))
-	}
-	if len(shards) == 0 {
-		end()
-		return nil, fmt.Errorf("%w: no node of the cluster serves a slot", ErrUnavailable)
+		return nil, serverError(f)
 	}
 	masters := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node}
-	m := start(newIdentity(), o, masterClient{client, nodes}, wire.Config{Server: nodes}, masters, dialTime, end)
+	m := start(newIdentity(), o, nodeClient{client, findIn(nodes)}, wire.Config{Server: nodes}, masters, dialTime, end)
 	m.nodes = nodes
 	return m, nil
 }
 
-// A masterClient is the client of a cluster, for notify. Node returns the client of a master, after
-// the master has said that it is of the cluster. Node blocks until then.
-type masterClient struct {
-	rueidis.Client
-	of *cluster.Nodes
+// A nodeClient is the client of several servers, for notify, which needs the method Node only.
+type nodeClient struct {
+	rueidis.Client // nil if the manager connects later
+	find           func(addr string) (rueidis.Client, error)
 }
 
-func (c masterClient) Node(addr string) (rueidis.Client, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
-	defer cancel()
-	return c.of.Client(ctx, addr)
+// Node returns the client of a server.
+func (c nodeClient) Node(addr string) (rueidis.Client, error) { return c.find(addr) }
+
+// findIn returns a function for the client of a master, after the master has said that it is of the
+// cluster. The function blocks until then.
+func findIn(nodes *cluster.Nodes) func(addr string) (rueidis.Client, error) {
+	return func(addr string) (rueidis.Client, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
+		defer cancel()
+		return nodes.Client(ctx, addr)
+	}
 }
 
 // New returns a manager that borrows a client: Close leaves it open. The client should be built

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/clean"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
@@ -19,6 +20,25 @@ func (m *Manager) hello(ctx context.Context) (wire.Answer, error) {
 // replica, however many masters there are. The cluster may get more, and another node may become
 // the master.
 func inCluster(hello *wire.Answer) bool { return hello.Field("mode") == "cluster" }
+
+// errSentinel says that a server is a Sentinel.
+var errSentinel = errors.New("the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master")
+
+// metAlone returns why a server can't be a single server, or nil. forced is set if the server may be a
+// node of a cluster.
+func metAlone(hello *wire.Answer, forced bool) *wire.Failure {
+	f := &wire.Failure{Kind: wire.Topology, Ran: core.No, Final: true}
+	switch {
+	case hello.Field("mode") == "sentinel":
+		f.Err = errSentinel
+	case inCluster(hello) && !forced:
+		f.Err = errors.New("the server is a node of a cluster")
+		f.Hint = "with Options.ConnectLater, Dial takes a single address for a single server: give another address, or the same twice"
+	default:
+		return nil
+	}
+	return f
+}
 
 // topology asks the server whether it is a replica, part of a cluster or a Sentinel. The error
 // matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't work there for
@@ -53,7 +73,7 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	}
 	switch {
 	case a.Field("mode") == "sentinel":
-		return "", fmt.Errorf("%w: the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master", ErrTopology)
+		return "", fmt.Errorf("%w: %w", ErrTopology, errSentinel)
 	case !inCluster(a):
 		return "", replica
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,8 +60,39 @@ func stuck(ctx context.Context, mgr *lockmgr.Manager, name string, force bool) e
 	return err
 }
 
+var mgr *lockmgr.Manager // what ready asks
+
+// docs/operations.md 3
+func ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	if _, err := mgr.Inspect(ctx, "ready"); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// end
+
+// A service that starts before its server is ready as soon as the server is there.
+func TestOperations_Readiness(t *testing.T) {
+	s := redistest.Start(t)
+	s.Kill()
+	var err error
+	mgr, err = lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{ConnectLater: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, mgr.Close(context.Background())) })
+	status := func() int {
+		w := httptest.NewRecorder()
+		ready(w, httptest.NewRequest(http.MethodGet, "/ready", nil))
+		return w.Code
+	}
+	require.Equal(t, http.StatusServiceUnavailable, status())
+	s.Restart()
+	require.Eventually(t, func() bool { return status() == http.StatusOK }, time.Minute, 10*time.Millisecond)
+}
+
 func shutDown(ctx context.Context, mgr *lockmgr.Manager, server *http.Server) error {
-	// docs/operations.md 3
+	// docs/operations.md 4
 	err := server.Shutdown(ctx) // waits for the handlers, which hold locks
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -34,6 +34,7 @@ type Nodes struct {
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
 	cluster  rueidis.Client                            // the client of the cluster
 	channels wire.Channels
+	met      func(ctx context.Context) *wire.Failure // see Later; nil: Use comes first
 
 	now func() time.Time
 	ctx context.Context // of questions; ends with Close
@@ -117,6 +118,11 @@ func NewNodes(open func(addr string) (rueidis.Client, error)) *Nodes {
 func (n *Nodes) Use(client rueidis.Client, channels wire.Channels) {
 	n.cluster, n.channels = client, channels
 }
+
+// Later allows commands before Use. Before the first layout no command may go to any node, because
+// the node may be of another cluster. met returns why there is no layout yet, or nil. met may block
+// until ctx ends.
+func (n *Nodes) Later(met func(ctx context.Context) *wire.Failure) { n.met = met }
 
 // Close closes the clients that open returned. Close blocks for as long as a dial, if a dial is
 // under way. So the client of the cluster is best closed before. Close must not be called during
@@ -274,6 +280,11 @@ func (n *Nodes) dial(addr string, p *peer) error {
 // greet asks a node for its ID and its layout. greet fails if the layout has another node at the
 // address, or if the node is not of this cluster.
 func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *wire.Failure {
+	if n.met != nil {
+		if f := n.met(ctx); f != nil {
+			return f
+		}
+	}
 	c, f := n.client(addr)
 	if f != nil {
 		return f

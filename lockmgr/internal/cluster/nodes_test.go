@@ -693,6 +693,24 @@ func TestNode_OfANewLayout(t *testing.T) {
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
+// Before the first layout no command goes to any node, and the client of the cluster may be missing.
+func TestNodes_Later(t *testing.T) {
+	c, _ := newFakeCluster(t)
+	unmet := &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Err: errors.New("not met")}
+	n := NewNodes(func(string) (rueidis.Client, error) { t.Error("a node is dialled"); return nil, errors.New("no") })
+	t.Cleanup(n.Close)
+	n.Later(func(context.Context) *wire.Failure { return unmet })
+	require.Same(t, unmet, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
+	_, err := n.Client(t.Context(), "a:1")
+	require.ErrorIs(t, err, unmet.Err)
+	require.Empty(t, n.Strangers(t.Context()))
+	n.Use(c, wire.Classic)
+	_, err = layoutOnce(t, n)
+	require.NoError(t, err)
+	unmet = nil
+	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
+}
+
 // Servers before version 7.0 do not know sharded channels. That a user may not ask is no such answer.
 func TestKnowsSharded(t *testing.T) {
 	for answer, knows := range map[string]bool{

@@ -338,7 +338,7 @@ func DialFailure(err error) *Failure {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		for text, hint := range dialHints {
 			if strings.Contains(e.Error(), text) {
-				return &Failure{Kind: Topology, Ran: core.No, Hint: hint, Err: err}
+				return &Failure{Kind: Topology, Ran: core.No, Final: true, Hint: hint, Err: err}
 			}
 		}
 		f := serverFailure(err, e.Error())

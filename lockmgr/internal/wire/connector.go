@@ -141,6 +141,7 @@ func (g *Greeter) try() *Failure {
 type Connector struct {
 	Greeter
 	redis Redis
+	meet  func(hello *Answer) *Failure // nil if the server was asked what it is
 }
 
 // NewConnector returns a Connector without a client.
@@ -156,6 +157,13 @@ func (c *Connector) Use(client rueidis.Client) {
 	c.greetedAt.Store(1)
 }
 
+// UseLater is Use for a client that is not connected yet. The first greeting asks the server by HELLO
+// what the server is. meet returns the failure of all commands for such a server, or nil. If the
+// server refuses HELLO, meet is not called.
+func (c *Connector) UseLater(client rueidis.Client, meet func(hello *Answer) *Failure) {
+	c.redis.Client, c.meet = client, meet
+}
+
 // Exec makes Connector a Server.
 func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
 	if f := c.Ready(limit.Start); f != nil {
@@ -165,14 +173,28 @@ func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) 
 	c.redis.Exec(limit, commands, answers)
 }
 
-// Dedicate is Redis.Dedicate.
+// Dedicate is Redis.Dedicate. Dedicate must follow an answer.
 func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
 
 // ping is the greeting of a single server.
 func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
-	err := c.redis.Client.Do(ctx, c.redis.Client.B().Ping().Build()).Error()
+	question := "PING"
+	if c.meet != nil {
+		question = "HELLO"
+	}
+	r := c.redis.Client.Do(ctx, c.redis.Client.B().Arbitrary(question).Build())
+	err := r.Error()
 	if err == nil {
+		if hello := readResult(r); c.meet != nil {
+			if f := c.meet(&hello); f != nil {
+				return f, false
+			}
+			c.meet = nil
+		}
 		return nil, false
+	}
+	if f := DialFailure(err); c.meet != nil && f.Kind == Topology {
+		return f, false
 	}
 	e, refused := rueidis.IsRedisErr(err)
 	if refused && strings.HasPrefix(e.Error(), "NOPERM") {

@@ -103,6 +103,58 @@ func TestConnector_PingBeforeCommands(t *testing.T) {
 	})
 }
 
+// A helloClient sends GREETING for HELLO, which fakeServer answers itself.
+type helloClient struct{ *pingClient }
+
+func (c helloClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if command.Commands()[0] == "HELLO" {
+		command = c.B().Arbitrary("GREETING").Build()
+	}
+	return c.pingClient.Do(ctx, command)
+}
+
+// The first greeting of a client that is not connected yet is HELLO. What meet returns refuses commands,
+// until meet has returned nil. If the user may not send HELLO, commands are sent.
+func TestConnector_UseLater(t *testing.T) {
+	hello, asked := "%1\r\n+mode\r\n+standalone\r\n", 0
+	client := fakeServer(t, func(args []string) string {
+		if args[0] == "GREETING" {
+			asked++
+			return hello
+		}
+		return "+OK\r\n"
+	})
+	later := func(meet func(hello *Answer) *Failure) *connectorScene {
+		s := &connectorScene{NewConnector(), &pingClient{Client: client}}
+		t.Cleanup(s.Connector.Close)
+		s.UseLater(helloClient{s.pingClient}, meet)
+		return s
+	}
+	wrong := &Failure{Kind: Topology, Ran: core.No, Final: true}
+	s := later(func(hello *Answer) *Failure {
+		if asked == 2 && hello.Field("mode") == "standalone" {
+			return nil
+		}
+		return wrong
+	})
+	f, _ := s.within(time.Minute)
+	require.Same(t, wrong, f)
+	for range 2 {
+		f, _ = s.within(time.Minute)
+		require.Nil(t, f)
+	}
+	require.Equal(t, 2, asked)
+	s.Ended()
+	f, _ = s.within(time.Minute)
+	require.Nil(t, f)
+	require.Equal(t, 2, asked)
+	require.Equal(t, 1, s.pings, "later greetings are by PING")
+
+	hello = "-NOPERM User x has no permissions to run the 'hello' command\r\n"
+	f, _ = later(func(*Answer) *Failure { t.Error("there was no answer"); return nil }).within(time.Minute)
+	require.Nil(t, f)
+}
+
 // An error reply to PING is an answer: the user may not be allowed to send it.
 func TestConnector_RefusedPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -327,6 +327,10 @@ func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 	return lane
 }
 
+// LookSoon makes the lanes look at the layout soon, because the layout can be had now. LookSoon
+// never blocks.
+func (l *Lanes) LookSoon() { l.lookSoon() }
+
 // lookSoon makes follow look at the layout soon, because a command has failed. lookSoon never
 // blocks.
 func (l *Lanes) lookSoon() {
