@@ -88,6 +88,7 @@ type request struct {
 	granted  bool
 	cancels  bool // the caller may cancel it
 	calm     bool // nothing was in its way when it was made
+	unmet    bool // its manager may have had no connection when it was made
 	alone    bool // the only one of its manager for the name
 	joined   bool // part of an All or Any, whose caller gets its lock later or not at all
 	// forcedUnseen says that a forced unlock ran before the caller of a joined request had an answer. The manager
@@ -163,7 +164,8 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 	e := b.managers[mgr.ID()]
 	q := &request{ask: a, seq: b.seq, m: m, host: e.host, mgr: mgr.ID(), issued: now, cancels: a.patience > 0}
 	q.met = a.features() | e.features
-	q.alone, q.calm = true, a.kind != set && e.host.latency < b.w.set.timeout/5
+	q.unmet = e.has(metLater) && len(e.granted) == 0
+	q.alone, q.calm = true, a.kind != set && e.host.latency < b.w.set.timeout/5 && !q.unmet
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		q.alone = q.alone && !slices.ContainsFunc(p.requests, func(o *request) bool { return o.mgr == q.mgr })
@@ -754,11 +756,12 @@ func (b *book) pending() string {
 
 // unanswered reports whether nothing may have been answered while a request waited: a server has not answered its
 // manager yet. A first command waits for a dial and, in a cluster, for a greeting, and a script that the server does
-// not know takes two round trips. w.mu is held.
+// not know takes two round trips. A manager that connects later has a queue by then, and sends its first transfer as
+// soon as its first lock is given back. w.mu is held.
 func (b *book) unanswered(q *request) bool {
 	heard := true
 	q.parts(func(name string, _ feature) { heard = heard && b.managers[q.mgr].granted[b.w.serverOf(name)] })
-	return q.told.Sub(q.issued) < 6*(2*q.host.latency*4/3+ms) && (!heard || q.kind != plain)
+	return q.told.Sub(q.issued) < 6*(2*q.host.latency*4/3+ms) && (!heard || q.kind != plain || q.met.has(metLater))
 }
 
 // heardFrom notes that the servers of a request have answered its manager.

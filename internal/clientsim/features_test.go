@@ -42,6 +42,7 @@ const (
 	lingerOff // Options.Linger is negative
 	oneInARow // Options.PassCount is 1
 	acks      // Options.Replicas
+	metLater  // Options.ConnectLater
 
 	// Ways of an end.
 	unlockedAtOnce
@@ -82,7 +83,7 @@ const (
 var featureNames = [allFeatures]string{
 	"plain", "reader", "writer", "fair", "permits", "set",
 	"acquired", "passed", "joined", "re-entered", "upgraded", "after a transfer", "after an unknown answer", "by message",
-	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "WaitContext", "Process", "no Linger", "PassCount 1", "Replicas",
+	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "WaitContext", "Process", "no Linger", "PassCount 1", "Replicas", "ConnectLater",
 	"unlocked at once", "unlocked later", "by Do", "cancelled before", "cancelled after", "never taken", "closed", "extended", "lost", "forced", "killed",
 	"nobody", "local waiters", "waiters elsewhere", "both", "like Redisson",
 	"one server", "shards", "with replicas",

@@ -85,7 +85,7 @@ func (w *world) managerOptions(h *host) lockmgr.Options {
 	o := lockmgr.Options{
 		Lease: w.set.lease, CommandTimeout: w.set.timeout, RetryTime: w.set.retry,
 		Linger: w.set.linger, PassCount: w.set.passCount, PassTime: w.set.passTime, Anonymous: w.set.kinds&telling == 0,
-		Replicas: lockmgr.Replicas{Acks: w.set.acks, Timeout: w.set.ackTime},
+		Replicas: lockmgr.Replicas{Acks: w.set.acks, Timeout: w.set.ackTime}, ConnectLater: w.set.kinds&lateDial != 0,
 	}
 	if w.set.kinds&slowLog != 0 {
 		o.Logger = slog.New(slowHandler{h})
@@ -151,7 +151,7 @@ func (w *world) managerFeatures() features {
 	}
 	for f, is := range map[feature]bool{
 		replicas: w.set.replicas > 0, named: w.set.kinds&telling != 0, lingerOff: w.set.linger < 0, oneInARow: w.set.passCount == 1,
-		acks: w.set.acks > 0,
+		acks: w.set.acks > 0, metLater: w.set.kinds&(lateDial|shared) == lateDial,
 	} {
 		if is {
 			s.add(f)

@@ -627,7 +627,7 @@ func (b *book) promise13a(q *request, err error) {
 			lie("it asks for no replicas")
 		}
 	case errors.Is(err, lockmgr.ErrUnavailable):
-		if !q.host.disturbed(in) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.unanswered(q) {
+		if !q.host.disturbed(in) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !q.unmet && !b.unanswered(q) {
 			lie("the server was there")
 		}
 	case ended && !q.cancels:

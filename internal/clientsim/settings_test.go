@@ -66,6 +66,7 @@ const (
 	clustered                      // two masters
 	fail                           // a replica takes the place of its master
 	move                           // a slot gets another master
+	lateDial                       // Options.ConnectLater
 	allKinds     = 1<<iota - 1
 )
 
@@ -74,7 +75,7 @@ var kindNames = []string{
 	"nosubscribe", "far", "slowlog", "slowobserver", "slowcallback", "force", "abandon", "together", "owners", "adopted", "fixed",
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
-	"replicated", "clustered", "fail", "move",
+	"replicated", "clustered", "fail", "move", "latedial",
 }
 
 // known are the kinds with known failures, which no seed has unless -only asks
@@ -157,7 +158,7 @@ func drawSettings(seed uint64, only, off kinds) settings {
 			in = 12
 		case sides, keeping, fixed, fenced:
 			in = 3
-		case replicated, clustered, contrary, telling:
+		case replicated, clustered, contrary, telling, lateDial:
 			in = 8
 		case hot, crowd:
 			in = 16
@@ -165,6 +166,9 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		if k&disasters == 0 && r.IntN(in) == 0 {
 			s.kinds |= k
 		}
+	}
+	if s.kinds&fail != 0 && r.IntN(2) == 0 {
+		s.kinds |= abandon | together // a cancel seldom meets a failover
 	}
 	s.strikes = 1 + r.IntN(10)
 	s.lease = logBetween(r, 300*ms, 30*sec).Truncate(ms)
