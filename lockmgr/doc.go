@@ -99,8 +99,9 @@
 // # Servers
 //
 // A manager works with a single server, with all masters of a Redis Cluster, or with the master of
-// Sentinels. [Dial] finds out which. docs/clusters.md says what to set, and what happens at a
-// failover. docs/redis.md has the keys, the channels and the permissions that a user needs.
+// Sentinels. [Dial] finds out which, except with Options.ConnectLater. docs/clusters.md says what
+// to set, and what happens at a failover. docs/redis.md has the keys, the channels and the
+// permissions that a user needs.
 package lockmgr
 
 // # The shell

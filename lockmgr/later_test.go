@@ -195,7 +195,7 @@ func TestConnectLater_WrongServers(t *testing.T) {
 	}
 }
 
-// Of addresses that belong to several clusters, those of the most count, also if another comes first.
+// Of addresses that belong to several clusters, the majority counts, also if another comes first.
 func TestConnectLater_ASeedOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	c, stranger := redistest.StartCluster(t, 3, 0), startCluster(t)

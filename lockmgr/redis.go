@@ -173,7 +173,7 @@ func dialMany(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	return m, err
 }
 
-// connectMany returns the client of a cluster, or of Sentinels. connectMany blocks for some dials and
+// connectMany returns the client of a cluster, or of Sentinels. connectMany blocks for dials and
 // questions, and ends soon after ctx.
 func connectMany(ctx context.Context, opt rueidis.ClientOption, ended func(addr string, shared bool)) (rueidis.Client, *wire.Failure) {
 	if opt.Sentinel.MasterSet == "" && len(opt.InitAddress) > 1 {
@@ -190,8 +190,13 @@ func connectMany(ctx context.Context, opt rueidis.ClientOption, ended func(addr 
 	return client, nil
 }
 
-// dialLater is dialMany with Options.ConnectLater. Until the manager has met its servers, all slots
-// are those of the first address, and nothing is sent there.
+// dialLater is dialMany with Options.ConnectLater.
+//
+// The servers are authoritative for the layout, and for the master that Sentinels name. Nobody
+// knows either before the first connection. Until then the manager's only lane is for the first
+// address, which may be the address of a Sentinel, of a replica or of a node of another cluster. So
+// the lane sends nothing, and answers with the failure of the last try to connect. After that the
+// manager is like one of dialMany.
 func dialLater(opt rueidis.ClientOption, o Options, nodes *cluster.Nodes, ended func(addr string, shared bool)) *Manager {
 	late := newMeeting()
 	servers := &wire.Cluster{First: []wire.Shard{{Addr: opt.InitAddress[0], Slots: [][2]int{{0, wire.Slots - 1}}}}}
@@ -229,9 +234,10 @@ func dialLater(opt rueidis.ClientOption, o Options, nodes *cluster.Nodes, ended 
 	return m
 }
 
-// A meeting connects a manager that has no client yet.
+// A meeting makes the client of a manager that connects later.
 //
-//	no client ──try──▶ failure ──meetEvery──▶ try … ──▶ client, for ever
+//	no client ──a try──▶ failure ──meetEvery──▶ another try
+//	              └────▶ client, until close
 type meeting struct {
 	ctx   context.Context // of tries; ends with close
 	stop  context.CancelFunc
@@ -279,8 +285,8 @@ func (p *meeting) run(try func(ctx context.Context) (rueidis.Client, *wire.Failu
 	}
 }
 
-// failure returns why there is no client, or nil. failure blocks until the first try has ended, or
-// ctx.
+// failure returns why there is no client, or nil. failure blocks until the first try or ctx has
+// ended.
 func (p *meeting) failure(ctx context.Context) *wire.Failure {
 	select {
 	case <-p.tried:
@@ -358,8 +364,9 @@ func meetCluster(ctx context.Context, nodes *cluster.Nodes, client rueidis.Clien
 // errLater is the error of a dial that is put off.
 var errLater = errors.New("not dialled yet")
 
-// afterFirst returns a function that fails once with errLater, and then dials as dial does. The client
-// of a single server dials when it is made, keeps going if that fails, and dials for the next command.
+// afterFirst returns a function that fails once with errLater, and then dials as dial does.
+// rueidis.NewClient dials for a single server, and returns a client even if the dial fails. That
+// client dials again for the next command.
 func afterFirst(dial dialFunc) dialFunc {
 	var begun atomic.Bool
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -370,8 +377,8 @@ func afterFirst(dial dialFunc) dialFunc {
 	}
 }
 
-// opener returns a function that connects to a node with the options of a cluster. The function ends
-// soon after ctx. For ended see conns.
+// opener returns a function that connects to a node with the options of a cluster. The function
+// ends soon after ctx. For ended see conns.
 func opener(ctx context.Context, opt rueidis.ClientOption, ended func(addr string, shared bool)) func(addr string) (rueidis.Client, error) {
 	return func(addr string) (rueidis.Client, error) {
 		one := opt

@@ -24,8 +24,8 @@ func inCluster(hello *wire.Answer) bool { return hello.Field("mode") == "cluster
 // errSentinel says that a server is a Sentinel.
 var errSentinel = errors.New("the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master")
 
-// metAlone returns why a server can't be a single server, or nil. forced is set if the server may be a
-// node of a cluster.
+// metAlone returns why a server is no single server, or nil. forced is set if the server may be a
+// node of a cluster. Only a manager that connects later needs metAlone, for its first greeting.
 func metAlone(hello *wire.Answer, forced bool) *wire.Failure {
 	f := &wire.Failure{Kind: wire.Topology, Ran: core.No, Final: true}
 	switch {

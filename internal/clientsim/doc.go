@@ -79,7 +79,7 @@
 //	redisson     a client that keeps to the layout of the records, and to nothing else,
 //	             takes locks and waits for them, and dies
 //
-// Callers lock, try, wait for a time, cancel, cancel right after the grant
+// Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the grant
 // without a look at the future, use Do, Extend, All and Any, named and adopted
 // owners, re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a
 // day, KeepFor, MaxHold, tokens, forced unlocks, and options that contradict

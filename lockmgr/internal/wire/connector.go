@@ -157,9 +157,9 @@ func (c *Connector) Use(client rueidis.Client) {
 	c.greetedAt.Store(1)
 }
 
-// UseLater is Use for a client that is not connected yet. The first greeting asks the server by HELLO
-// what the server is. meet returns the failure of all commands for such a server, or nil. If the
-// server refuses HELLO, meet is not called.
+// UseLater is Use for a client that is not connected yet. The first greeting asks by HELLO what the
+// server is. meet returns the failure of all commands for such a server, or nil. If the server
+// refuses HELLO, meet is not called.
 func (c *Connector) UseLater(client rueidis.Client, meet func(hello *Answer) *Failure) {
 	c.redis.Client, c.meet = client, meet
 }
