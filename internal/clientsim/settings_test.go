@@ -167,8 +167,8 @@ func drawSettings(seed uint64, only, off kinds) settings {
 			s.kinds |= k
 		}
 	}
-	if s.kinds&fail != 0 && r.IntN(2) == 0 {
-		s.kinds |= abandon | together // a cancel seldom meets a failover
+	if s.kinds&(fail|move) != 0 && r.IntN(2) == 0 {
+		s.kinds |= abandon | together // a cancel seldom meets a failover, or a slot that moves
 	}
 	s.strikes = 1 + r.IntN(10)
 	s.lease = logBetween(r, 300*ms, 30*sec).Truncate(ms)
