@@ -508,7 +508,21 @@ local function give(first)
   local owner, n = ownerOf(first), string.match(first, ':(%d+):f$')
   local id, text, lease, secret, tokens, since, where =
     string.match(redis.call('HGET', waits, '@' .. owner) or '', '^(%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$')
-  if not id or not n or where ~= server() or type(redis.pcall('HSET', lock, first, 1)) == 'table' then
+  if not id or not n or where ~= server() then
+    return false
+  end
+  -- First, as a message can't be taken back: one that nobody hears here may be heard at a replica.
+  local to = channel .. ':' .. owner
+  local hear = redis.pcall('PUBSUB', 'NUMSUB', to)
+  local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before
+  redis.pcall('HSET', waits, '@' .. owner, id .. ' ' .. whole(till))
+  if hear.err or hear[2] == 0 then
+    if (deadline(first) or 0) > till then
+      redis.call('ZADD', deadlines, whole(till), first)
+    end
+    return false
+  end
+  if type(redis.pcall('HSET', lock, first, 1)) == 'table' then
     return false
   end
   local token = 0
@@ -519,15 +533,10 @@ local function give(first)
   -- The end counts from the same instant as elapsed, however long the script takes.
   local done = redis.pcall('PEXPIREAT', lock, whole(now + lease))
   if done == 1 then
-    done = redis.pcall('PUBLISH', channel .. ':' .. owner, grant .. ' ' .. redis.sha1hex(secret .. grant))
+    done = redis.pcall('PUBLISH', to, grant .. ' ' .. redis.sha1hex(secret .. grant))
   end
-  local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before
-  redis.pcall('HSET', waits, '@' .. owner, id .. ' ' .. whole(till))
-  if type(done) == 'table' or done == 0 then
+  if type(done) == 'table' then
     redis.call('DEL', lock)
-    if (deadline(first) or 0) > till then
-      redis.call('ZADD', deadlines, whole(till), first)
-    end
     return false
   end
   redis.call('ZREM', deadlines, first)

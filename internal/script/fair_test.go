@@ -590,7 +590,11 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 	t.Run("nobody hears it", func(t *testing.T) {
 		waits(t, secret)
 		e.do(t, "UNSUBSCRIBE", k.Channel+":b")
+		replica := dialWire(t, s.addr) // hears all messages, and no script counts it
+		replica.do(t, "PSUBSCRIBE", k.Channel+":*")
 		run(t, "fair_release", release, "[1]")
+		require.Equal(t, []any{"pmessage", k.Channel + ":*", k.Channel + ":b", "0"}, must(replica.Receive())(t), "no grant that can't be taken back")
+		replica.Close()
 		e.do(t, "SUBSCRIBE", k.Channel+":b")
 		require.Equal(t, "[]", s.show(s.do(t, "HGETALL", k.Lock)))
 		require.Equal(t, `["b:7:f" "b:8:f"]`, s.show(s.do(t, "LRANGE", k.Queue, "0", "-1")))

@@ -84,10 +84,8 @@ type line struct {
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
 
-	// grant is the newest grant by message. shortest is the shortest fixed lease of the requests
-	// that have waited since the queue of this manager was empty, or zero.
-	grant    Grant
-	shortest time.Duration
+	// grant is the newest grant by message.
+	grant Grant
 
 	// mixed is set if clients that know only the channels of single places wait or have the lock.
 	// ear is the place to whose channel we are subscribed, or zero.
@@ -146,13 +144,6 @@ func (l *line) dropped(*name) *details {
 
 // queued makes the details of a name if a script must give the name a place.
 func (l *line) queued(n *name) {
-	r := n.queue.tail
-	if r == n.queue.head {
-		l.shortest = 0
-	}
-	if r.Lease > 0 && (l.shortest == 0 || r.Lease < l.shortest) {
-		l.shortest = r.Lease
-	}
 	if n.entry.phase != idle {
 		n.makeDetails()
 	}
@@ -172,9 +163,6 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
 	if x.Secret = m.cfg.GrantSecret; x.Secret != "" {
 		x.GrantLease = min(m.cfg.GrantLease, m.cfg.Lease)
-		if l.shortest > 0 {
-			x.GrantLease = min(x.GrantLease, l.shortest)
-		}
 		x.Fenced = n.queue.head != nil && n.queue.head.Fenced
 	}
 	if op.Verb != VerbRelease {
