@@ -24,12 +24,13 @@ type Server struct {
 	Refused map[string]resp.Error
 
 	subscribers map[string][]int
+	behind      map[string][]int // those at a replica: see Demote
 	wrote       bool // the script has used a command that writes
 }
 
 // NewServer returns a server without keys.
 func NewServer(clock func() time.Duration) *Server {
-	return &Server{Keyspace: NewKeyspace(clock), subscribers: make(map[string][]int)}
+	return &Server{Keyspace: NewKeyspace(clock), subscribers: make(map[string][]int), behind: make(map[string][]int)}
 }
 
 const oom = resp.Error("OOM command not allowed when used memory > 'maxmemory'.")
@@ -76,7 +77,7 @@ func (s *Server) do(args []string) any {
 func (s *Server) publish(channel, message string) any {
 	to := s.subscribers[channel]
 	if s.Deliver != nil {
-		for _, subscriber := range to {
+		for _, subscriber := range slices.Concat(to, s.behind[channel]) {
 			s.Deliver(subscriber, channel, message)
 		}
 	}
@@ -92,9 +93,19 @@ func (s *Server) Subscribe(channel string, subscriber int) {
 
 // Unsubscribe removes a subscriber from a channel.
 func (s *Server) Unsubscribe(channel string, subscriber int) {
-	subs := s.subscribers[channel]
-	if i := slices.Index(subs, subscriber); i >= 0 {
-		s.subscribers[channel] = slices.Delete(subs, i, i+1)
+	for _, at := range [...]map[string][]int{s.subscribers, s.behind} {
+		if i := slices.Index(at[channel], subscriber); i >= 0 {
+			at[channel] = slices.Delete(at[channel], i, i+1)
+		}
+	}
+}
+
+// Demote makes a subscriber one of a replica, such as a master that was demoted. It hears the
+// messages, and no command counts it.
+func (s *Server) Demote(channel string, subscriber int) {
+	if s.Subscribed(channel, subscriber) {
+		s.Unsubscribe(channel, subscriber)
+		s.behind[channel] = append(s.behind[channel], subscriber)
 	}
 }
 

@@ -22,6 +22,7 @@ type line struct {
 	at        *shard
 	id        int // as a subscriber: new with each connection
 	connected bool
+	demoted   bool          // it leads to a master that was demoted, and hears what the new one publishes
 	sent      []func()      // commands that have not arrived
 	sentAt    time.Duration // the arrival of the last command at the server
 	heardAt   time.Duration // the last arrival from the server
@@ -183,6 +184,9 @@ func (p *pubsub) ask(ch *channel) {
 			return
 		}
 		w.server.Subscribe(p.at(ch), id)
+		if t.demoted {
+			w.server.Demote(p.at(ch), id)
+		}
 		p.n.readiness(ch.of)
 		d := w.fate.Between(w.set.latency/8, w.set.latency/2)
 		if w.strikes(SlowConfirm) {
@@ -356,10 +360,22 @@ func (p *pubsub) gap(ch *channel) {
 	}
 }
 
+// demote keeps the connection to a shard whose master has become a replica.
+func (p *pubsub) demote(s *shard) {
+	t := p.lines[s.index]
+	t.demoted = t.connected
+	for _, ch := range p.channels {
+		if ch.line == t {
+			p.n.w.server.Demote(p.at(ch), t.id)
+			p.n.readiness(ch.of)
+		}
+	}
+}
+
 // cut ends a connection and the server's subscriptions for it.
 func (t *line) cut() {
 	p := t.p
-	t.connected = false
+	t.connected, t.demoted = false, false
 	for _, ch := range p.channels {
 		if ch.line == t {
 			p.n.w.server.Unsubscribe(p.at(ch), t.id)

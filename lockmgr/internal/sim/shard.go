@@ -217,7 +217,7 @@ func (w *world) failOver(s *shard) {
 		if w.tracing() {
 			w.tracef("*", "FAULT failover of shard %d, clock %v", s.index, s.skew)
 		}
-		w.takeDown(s)
+		w.takeDown(s, true)
 	})
 }
 
@@ -235,12 +235,18 @@ func (w *world) keysOf(names ...*lockName) func(key string) bool {
 }
 
 // takeDown takes a shard down for a while. All connections to it are lost, with everything that was
-// on its way.
-func (w *world) takeDown(s *shard) {
+// on its way. If another server takes its place, some connections for messages stay for a while.
+func (w *world) takeDown(s *shard, replaced bool) {
 	s.down = true
 	d := w.fate.LogBetween(w.set.latency, w.set.core.Lease)
 	for _, n := range w.nodes {
-		n.pubsub.drop(s, d+w.fate.Between(0, 20*w.set.latency))
+		back := w.fate.Between(0, 20*w.set.latency)
+		if replaced && w.fate.Percent(50) {
+			n.pubsub.demote(s)
+			w.after(d+w.fate.Between(0, w.set.core.Lease), func() { n.pubsub.drop(s, back) })
+		} else {
+			n.pubsub.drop(s, d+back)
+		}
 	}
 	w.after(d, func() { s.down = false })
 }

@@ -322,7 +322,7 @@ func (w *world) restart(s *shard, loseData bool) {
 		w.flush(s)
 	}
 	s.replaced++
-	w.takeDown(s)
+	w.takeDown(s, false)
 }
 
 // flush removes the data of a shard.
