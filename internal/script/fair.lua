@@ -522,12 +522,12 @@ local function give(first)
     end
     return false
   end
-  if type(redis.pcall('HSET', lock, first, 1)) == 'table' then
-    return false
-  end
   local token = 0
   if tokens == '1' and type(redis.pcall('INCRBY', KEYS[6], 1)) == 'number' then
-    token = redis.call('GET', KEYS[6]) -- as text: a Lua number has 53 bits
+    token = redis.pcall('GET', KEYS[6]) -- as text: a Lua number has 53 bits
+  end
+  if type(token) == 'table' or type(redis.pcall('HSET', lock, first, 1)) == 'table' then
+    return false
   end
   local grant = table.concat({n, text, whole(micros - since), lease, token}, ' ')
   -- The end counts from the same instant as elapsed, however long the script takes.
