@@ -168,7 +168,7 @@ var unmet = []impossible{
 	{featuresOf(joined), featuresOf(plain, fair, permits), "only readers join"},
 	{featuresOf(upgraded), featuresOf(plain, fair, permits), "only a writer is upgraded"},
 	{featuresOf(byMessage), kindsOfLocks &^ featuresOf(fair), "fair locks only"},
-	{featuresOf(byMessage), featuresOf(tryOnce), "the request waits"},
+	{featuresOf(byMessage), featuresOf(keepFor, joined, upgraded), "for locks of another kind"},
 	{featuresOf(byMessage), featuresOf(acks), "a script of another manager waits for no replica"},
 	{featuresOf(joined, upgraded, reentered), featuresOf(nobody, waitersElsewhere), "the hold that it joins is there, in this process"},
 	{featuresOf(nobody), featuresOf(localWaiters, waitersElsewhere, both), "there is nobody, or somebody"},

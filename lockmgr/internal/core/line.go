@@ -50,9 +50,11 @@ import (
 // script was sent at 10 s, and the grant says that 500 ms have passed: since is 10.495 s, even if
 // the message comes at 11 s.
 //
-// The script compares no clocks of two servers: see fair.lua. A grant that counts from the future,
-// and a grant that is older than a third of GrantLease, are hints, like any message: an acquire asks
-// the server, and finds the record. If the message is lost, the next script that moves the deadlines
+// The script compares no clocks of two servers: see fair.lua. Some grants are hints, like any
+// message: a grant that counts from the future, a grant that is older than a third of GrantLease,
+// and a grant that came before a script whose answer is known. The last is so if Sent is not the
+// send of that script: somebody may have removed the record in between, and that script would know.
+// After a hint an acquire asks the server, and finds the record. If the message is lost, the next script that moves the deadlines
 // finds the record. If the place is that of a later request, the requests move up: see movesUp. A
 // request that has left may have been granted: the script that removes its place removes its record,
 // too.
@@ -84,8 +86,10 @@ type line struct {
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
 
-	// grant is the newest grant by message.
+	// grant is the newest grant by message. ran is the send of the newest script that has run, by
+	// the answers.
 	grant Grant
+	ran   time.Duration
 
 	// mixed is set if clients that know only the channels of single places wait or have the lock.
 	// ear is the place to whose channel we are subscribed, or zero.
@@ -264,6 +268,9 @@ func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
 // answered notes what a script has done to the places of a name.
 func (l *line) answered(m *Machine, r *Reply) {
 	x, n := r.Op.Line, r.Op.entry.of
+	if x != nil && r.Ran == Yes {
+		l.ran = max(l.ran, r.Op.Sent)
+	}
 	switch {
 	case x == nil:
 		return
@@ -390,7 +397,7 @@ func (m *Machine) takeGrant(e *entry) bool {
 	g := l.grant
 	l.grant = Grant{}
 	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if !n.movesUp(g.Number) || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+	if g.Sent < l.ran || !n.movesUp(g.Number) || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
 		return false
 	}
 	l.cleared, l.front = max(l.cleared, g.Number+1), 0
