@@ -45,6 +45,14 @@ type holdRecord struct {
 	Note  string `json:"note,omitempty"`
 }
 
+// A keptRecord is what a manager writes about a hold that has ended, into the record that KeepFor
+// leaves. Inspect returns as much of the text as the longest process and note need.
+type keptRecord struct {
+	Process
+	holdRecord
+	Ended int64 `json:"ended"` // milliseconds of Unix time
+}
+
 // announceNow says that a record is due. announced says whether a record was written or dropped.
 type (
 	announceNow struct{}
@@ -138,6 +146,22 @@ func (a *announcer) record() (r processRecord) {
 		}
 	}
 	return r
+}
+
+// kept returns the text of a keptRecord, or "" if the manager is Anonymous. r is the first request of
+// the hold, or nil.
+func (a *announcer) kept(r *core.Request) string {
+	if r == nil || a.options.Anonymous {
+		return ""
+	}
+	now, wall := a.now(), time.Now()
+	at := func(t time.Duration) int64 { return wall.Add(t - now).UnixMilli() }
+	since := ticketOf(r).since()
+	text, err := json.Marshal(keptRecord{a.options.Process, holdRecord{at(since), noteOf(r)}, at(max(since, r.Ends))})
+	if err != nil {
+		return "" // no such value is in it
+	}
+	return string(text)
 }
 
 // answered handles the answer to a write or to a removal of the record.

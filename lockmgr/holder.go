@@ -18,7 +18,8 @@ type Holder struct {
 	Owner string
 	// Count is always 1 if holdfast wrote the entry: holdfast counts re-entries in memory.
 	Count int64
-	// Process is the process of the holder. Process is zero if the process is not known: the
+	// Process is the process of the holder. Process is known of an ended hold that KeepFor keeps,
+	// unless its manager is Anonymous. Of other holds, Process is zero if the process is not known: the
 	// manager has held nothing for a second yet, is Anonymous or may not write its record, has died
 	// or not reached the server for up to 35 s, or the holder is a client of Redisson.
 	Process Process
@@ -26,8 +27,11 @@ type Holder struct {
 	// not known. A manager knows Since of its own holds at once. Other managers see Since up to ten
 	// seconds late, and only for holds older than a second. Other managers see Since for at most
 	// 512 holds of a manager, of which at most 256 have no Note. If a manager has more holds, the
-	// choice is random.
+	// choice is random. Since is known of an ended hold when Process is.
 	Since time.Time
+	// Ended is when a hold that KeepFor keeps ended, by the clock of its host. Ended is zero for a
+	// hold that goes on, or if Process is not known.
+	Ended time.Time
 	// Note is the text of the option Note of the request. Other managers see Note for the same
 	// holds as Since, and as late. The readers of a manager share an entry, with the Note of one
 	// reader.
@@ -47,11 +51,16 @@ func (h Holder) String() string {
 	if text == "" {
 		text = h.Owner
 	}
-	if h.Kept() {
+	held := time.Since(h.Since)
+	switch {
+	case !h.Ended.IsZero():
+		text += fmt.Sprintf(" (kept by KeepFor, ended %v ago)", roundAge(time.Since(h.Ended)))
+		held = h.Ended.Sub(h.Since)
+	case h.Kept():
 		text += " (kept by KeepFor)"
 	}
 	if !h.Since.IsZero() {
-		text += fmt.Sprintf(", for %v", roundAge(time.Since(h.Since)))
+		text += fmt.Sprintf(", for %v", roundAge(held))
 	}
 	if h.Note != "" {
 		text += ": " + h.Note
@@ -68,6 +77,16 @@ func holderOf(owner string) (key, number string, ok bool) {
 	}
 	number, _, _ = strings.Cut(rest, ":")
 	return wire.ProcessKey(manager), number, number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// processKey returns the key of the record of the holder's manager, or "" if there is no need to
+// look: the holder is no manager's, or the record of the lock has told of the process.
+func (h Holder) processKey() string {
+	key, _, ok := holderOf(h.Owner)
+	if !ok || !h.Ended.IsZero() {
+		return ""
+	}
+	return key
 }
 
 // heldBy returns a text for an error: who holds a lock.

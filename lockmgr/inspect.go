@@ -133,8 +133,10 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 			info.Mode = clean.Text(value, wire.MostText)
 			continue
 		}
-		n, _ := strconv.ParseInt(value, 10, 64)
-		info.Holders = append(info.Holders, Holder{Owner: field, Count: n})
+		h := Holder{Owner: field}
+		h.Count, _ = strconv.ParseInt(value, 10, 64)
+		h.readKept(value)
+		info.Holders = append(info.Holders, h)
 	}
 	if info.Locked {
 		info.Kind = wire.KindName(info.kind())

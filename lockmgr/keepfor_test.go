@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -127,10 +130,121 @@ func TestKeepFor_NotKept(t *testing.T) {
 		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
 		info := mustInspect(t, m, "a")
 		require.Equal(t, l.HolderID()+":kept", info.Holders[0].Owner, "who had it can still be seen")
-		require.Contains(t, info.Holders[0].String(), " (kept by KeepFor)")
+		require.Contains(t, info.Holders[0].String(), " (kept by KeepFor, ended 0s ago)")
 		must(m.ForceUnlock(ctx, "a"))(t)
 		mustUnlock(t, mustTryLock(t, m, "a"))
 	})
+}
+
+// However a hold ends, and however short it was, others see whose it was, when it ended and what for.
+func TestKeepFor_TellsWhoHadTheLock(t *testing.T) {
+	keep, note := lockmgr.KeepFor(time.Hour), lockmgr.Note("invoice 42")
+	for how, end := range map[string]func(t *testing.T, m *lockmgr.Manager, n *network){
+		"unlocked": func(t *testing.T, m *lockmgr.Manager, _ *network) { mustUnlock(t, mustLock(t, m, "a", keep, note)) },
+		"unlocked later": func(t *testing.T, m *lockmgr.Manager, n *network) {
+			l := mustLock(t, m, "a", keep, note)
+			time.Sleep(time.Minute)
+			mustUnlock(t, l)
+		},
+		"closed": func(t *testing.T, m *lockmgr.Manager, n *network) { mustLock(t, m, "a", keep, note); mustClose(t, m) },
+		"MaxHold": func(t *testing.T, m *lockmgr.Manager, n *network) {
+			<-mustLock(t, m, "a", keep, note, lockmgr.MaxHold(time.Second)).Lost()
+		},
+		"re-entry": func(t *testing.T, m *lockmgr.Manager, n *network) {
+			as := lockmgr.AsOwner(m.NewOwner())
+			l := mustLock(t, m, "a", note, as)
+			mustUnlock(t, mustLock(t, m, "a", keep, as, lockmgr.Note("not the note of the hold")))
+			time.Sleep(time.Second)
+			mustUnlock(t, l)
+		},
+		"passed in memory": func(t *testing.T, m *lockmgr.Manager, n *network) {
+			before := mustLock(t, m, "a", lockmgr.Note("before"))
+			f := m.LockAsync("a", keep, note)
+			time.Sleep(time.Second)
+			mustUnlock(t, before)
+			mustUnlock(t, mustAwait(t, f))
+		},
+		"Unlock is late": func(t *testing.T, m *lockmgr.Manager, n *network) {
+			l := mustLock(t, m, "a", keep, note)
+			time.Sleep(time.Second)
+			n.cut()
+			l.UnlockAsync()
+			time.AfterFunc(3*time.Second, n.heal)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, n := w.manager(lockmgr.Options{Process: billing})
+				other, _ := w.manager(lockmgr.Options{})
+				began := time.Now()
+				end(t, m, n)
+				ended := time.Now()
+				time.Sleep(5*time.Minute + 100*time.Millisecond)
+				h := mustInspect(t, other, "a").Holders[0]
+				require.True(t, h.Kept())
+				require.Equal(t, int64(1), h.Count)
+				require.Equal(t, billing, h.Process)
+				require.Equal(t, "invoice 42", h.Note)
+				require.WithinDuration(t, ended, h.Ended, 50*time.Millisecond)
+				require.False(t, h.Since.Before(began.Add(-100*time.Millisecond)))
+				require.False(t, h.Since.After(h.Ended))
+				require.Empty(t, w.processKeys(), "the record of the lock tells, and ends with the lock")
+				require.Regexp(t, `^billing@web-3, pid 411 \(kept by KeepFor, ended 5m0s ago\), for [0-9.a-z]+: invoice 42$`, h.String())
+				require.ErrorContains(t, other.Explain(ctx, errOf(other.TryLock(ctx, "a"))), h.String())
+			})
+		})
+	}
+}
+
+// An Anonymous manager tells nobody, and what others wrote can't break a reader.
+func TestKeepFor_TellsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing, Anonymous: true})
+		other, _ := w.manager(lockmgr.Options{})
+		l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour), lockmgr.Note("secret"))
+		mustUnlock(t, l)
+		untold := lockmgr.Holder{Owner: l.HolderID() + ":kept", Count: 1}
+		require.Equal(t, untold, mustInspect(t, other, "a").Holders[0])
+		for _, value := range []string{"", "x", "{}", "[1]", `{"ended":-1}`, `{"ended":"1"}`, `{"ended":9e18}`, `{"ended":1` + strings.Repeat(" ", 5000) + "}"} {
+			w.server.HSet("a", untold.Owner, value)
+			h := mustInspect(t, other, "a").Holders[0]
+			h.Count = 1
+			require.Equal(t, untold, h, value)
+		}
+		w.server.HSet("a", untold.Owner, `{"program":"\u001b[2J`+strings.Repeat("x", 300)+`","note":"a\nb","since":9000000000000,"ended":1}`)
+		h := mustInspect(t, other, "a").Holders[0]
+		require.LessOrEqual(t, len(h.Process.Program), lockmgr.MaxProcessBytes+len("…"))
+		require.NotContains(t, h.Process.Program+h.Note, "\x1b")
+		require.NotContains(t, h.Note, "\n")
+		require.Zero(t, h.Since)
+	})
+}
+
+// A real server keeps the longest words, and a client of Redisson finds an ordinary record: a hash with one
+// field, which ends by itself.
+func TestKeepFor_LongestWords(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	long := lockmgr.Process{Program: strings.Repeat("<", lockmgr.MaxProcessBytes), Host: strings.Repeat(">", lockmgr.MaxProcessBytes), PID: 1 << 22}
+	m := dial(t, s.Addr(), lockmgr.Options{Process: long})
+	note := strings.Repeat("&", lockmgr.MaxNoteBytes)
+	l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour), lockmgr.Note(note))
+	mustUnlock(t, l)
+	for _, reader := range []*lockmgr.Manager{m, dial(t, s.Addr(), lockmgr.Options{})} {
+		info := mustInspect(t, reader, "a")
+		require.Len(t, info.Holders, 1)
+		h := info.Holders[0]
+		require.Equal(t, long, h.Process)
+		require.Equal(t, note, h.Note)
+		require.WithinDuration(t, time.Now(), h.Ended, faults.Patience)
+		require.Equal(t, "plain", info.Kind)
+		require.Positive(t, info.TTL)
+	}
+	require.Equal(t, "1", faults.Do(t, s, "HLEN", "a"))
+	require.Equal(t, "1", faults.Do(t, s, "HEXISTS", "a", l.HolderID()+":kept"))
+	_, found := scan(t, m, "")["a"]
+	require.True(t, found)
+	require.True(t, must(m.ForceUnlock(ctx, "a"))(t))
 }
 
 // The release alone settles for how long the record stays: whichever way the lock came, and even if it

@@ -29,15 +29,15 @@ func (k *known) name(ctx context.Context, name string, holders []Holder) error {
 	holders = holders[:min(len(holders), mostNamed)]
 	keys := make([]string, len(holders))
 	for i, h := range holders {
-		keys[i], _, _ = holderOf(h.Owner)
+		keys[i] = h.processKey()
 	}
 	if err := k.find(ctx, name, keys); err != nil {
 		return err
 	}
 	for i := range holders {
-		h := &holders[i]
-		if key, number, ok := holderOf(h.Owner); ok {
-			h.Process, h.Since, h.Note = k.of(key, number)
+		if h := &holders[i]; keys[i] != "" {
+			_, number, _ := holderOf(h.Owner)
+			h.Process, h.Since, h.Note = k.of(keys[i], number)
 		}
 	}
 	return nil
@@ -131,8 +131,33 @@ func readProcess(text string) *processRecord {
 	if text == "" || len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
 		return nil
 	}
-	r.Program, r.Host = clean.Text(r.Program, MaxProcessBytes), clean.Text(r.Host, MaxProcessBytes)
+	r.Process.clean()
 	return r
+}
+
+func (p *Process) clean() {
+	p.Program, p.Host = clean.Text(p.Program, MaxProcessBytes), clean.Text(p.Host, MaxProcessBytes)
+}
+
+// readKept fills in what the record that KeepFor leaves says of its hold.
+func (h *Holder) readKept(text string) {
+	var r keptRecord
+	if !h.Kept() || json.Unmarshal([]byte(text), &r) != nil {
+		return
+	}
+	if h.Ended = timeOf(r.Ended); !h.Ended.IsZero() {
+		r.Process.clean()
+		h.Count, h.Process, h.Since, h.Note = 1, r.Process, timeOf(r.Since), clean.Text(r.Note, MaxNoteBytes)
+	}
+}
+
+// timeOf returns the time that another process wrote, or zero: no hold was granted or ended at zero
+// or in the future. Clocks differ by less than an hour.
+func timeOf(ms int64) (t time.Time) {
+	if at := time.UnixMilli(ms); ms > 0 && time.Until(at) < time.Hour {
+		t = at
+	}
+	return t
 }
 
 // of returns the known facts of a hold: the process, the time of the grant, and the note.
@@ -142,11 +167,7 @@ func (k *known) of(key, number string) (p Process, since time.Time, note string)
 		return p, since, note
 	}
 	if told, ok := record.Holds[number]; ok {
-		note = clean.Text(told.Note, MaxNoteBytes)
-		// No hold was granted at zero or in the future. Clocks differ by less than an hour.
-		if at := time.UnixMilli(told.Since); told.Since > 0 && time.Until(at) < time.Hour {
-			since = at
-		}
+		note, since = clean.Text(told.Note, MaxNoteBytes), timeOf(told.Since)
 	}
 	return record.Process, since, note
 }

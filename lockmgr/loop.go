@@ -190,6 +190,9 @@ func (p *loop) snapshot() core.Stats {
 func (p *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
+		if e.Op.Reserve > 0 {
+			e.Op.Words = p.announcer.kept(e.Op.Reserver)
+		}
 		p.ops = append(p.ops, e.Op)
 	case core.Tokens:
 		ticketOf(e.Request).first.more.Load().set.tokens = e.Tokens // nobody reads it before Granted

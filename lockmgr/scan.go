@@ -122,8 +122,7 @@ func (s *scan) identify(infos []Info) error {
 	var keys []string
 	for _, info := range infos {
 		for _, h := range info.Holders[:min(len(info.Holders), mostNamed)] {
-			key, _, _ := holderOf(h.Owner)
-			keys = append(keys, key)
+			keys = append(keys, h.processKey())
 		}
 	}
 	if err := s.known.find(s.ctx, "", keys); err != nil {

@@ -13,7 +13,7 @@
 -- each holder. Of a record with more than 1,000 fields it returns some thousand of them. If there is a
 -- queue, the last element is an array: each member of it, up to 1,000 of them, and the
 -- milliseconds until its deadline. Texts are cut at 256 bytes: anybody may have written them, and no ID
--- of a holder is as long.
+-- of a holder is as long. The value of a single field is cut at 4,096 bytes: see reserve.lua.
 --
 -- Safe to repeat.
 local most, longest = 1000, 256
@@ -43,8 +43,8 @@ else
   end
 end
 local out = {ttl, n, token, size}
-for _, field in ipairs(fields) do
-  out[#out + 1] = string.sub(field, 1, longest)
+for i, field in ipairs(fields) do
+  out[#out + 1] = string.sub(field, 1, size == 1 and i == 2 and 4096 or longest)
 end
 -- A user that takes no fair locks needs no permission for these keys. So they are no KEYS,
 -- and an error means that there is no queue.

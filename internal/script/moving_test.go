@@ -74,7 +74,7 @@ func TestScript_InASlotThatIsMoving(t *testing.T) {
 		{there, "HSET L me:1 1; PEXPIRE L 20000", "transfer 30000 0 me:2 me:1", "0"},
 		{here, "HSET L me:1 1; PEXPIRE L 20000", "release me:1", "0"},
 		{there, "HSET L me:1 1; PEXPIRE L 20000", "release me:1", "0"},
-		{here, "HSET L me:1 1; PEXPIRE L 20000", "reserve 10000 me:1", "0"},
+		{here, "HSET L me:1 1; PEXPIRE L 20000", "reserve 10000 1 me:1", "0"},
 		{here, "HSET L me:1 1; PEXPIRE L 20000", "force me:1", "1"},
 		{there, "HSET L me:1 1; PEXPIRE L 20000; SET T 5", "inspect", `[20000 0 "5" 1 "me:1" "1"]`},
 	} {

@@ -145,14 +145,14 @@ var scriptTests = []scriptTest{
 	{what: "a string", given: "SET L hello", script: "release", args: "me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
 
 	// Given up, and kept.
-	{what: "kept for less", given: "HSET L me:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1", reply: "1", then: "L: me:1:kept=1 for 20000", told: true, again: "nil"},
-	{what: "kept, under the name of any", given: "HSET L me:3 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1 me:3 me:2", reply: "1", then: "L: me:3:kept=1 for 20000", told: true, again: "nil"},
-	{what: "kept for longer", given: "HSET L me:1 1; PEXPIRE L 20000", script: "reserve", args: "60000 me:1", reply: "1", then: "L: me:1:kept=1 for 60000", told: true, again: "nil"},
-	{what: "kept, without an end", given: "HSET L me:1 1", script: "reserve", args: "20000 me:1", reply: "1", then: "L: me:1:kept=1 for 20000", told: true, again: "nil"},
-	{what: "kept, nothing there", script: "reserve", args: "20000 me:1", reply: "nil", then: ""},
-	{what: "kept, another's", given: "HSET L you:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1 me:2", reply: "nil", then: "L: you:1=1 for 60000"},
-	{what: "kept already", given: "HSET L me:1:kept 1; PEXPIRE L 60000", script: "reserve", args: "20000 me:1", reply: "nil", then: "L: me:1:kept=1 for 60000"},
-	{what: "kept, a string", given: "SET L hello", script: "reserve", args: "20000 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
+	{what: "kept for less", given: "HSET L me:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
+	{what: "kept, under the name of any", given: "HSET L me:3 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1 me:3 me:2", reply: "1", then: "L: me:3:kept=who for 20000", told: true, again: "nil"},
+	{what: "kept for longer", given: "HSET L me:1 1; PEXPIRE L 20000", script: "reserve", args: "60000 who me:1", reply: "1", then: "L: me:1:kept=who for 60000", told: true, again: "nil"},
+	{what: "kept, without an end", given: "HSET L me:1 1", script: "reserve", args: "20000 who me:1", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
+	{what: "kept, nothing there", script: "reserve", args: "20000 who me:1", reply: "nil", then: ""},
+	{what: "kept, another's", given: "HSET L you:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1 me:2", reply: "nil", then: "L: you:1=1 for 60000"},
+	{what: "kept already", given: "HSET L me:1:kept 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1", reply: "nil", then: "L: me:1:kept=1 for 60000"},
+	{what: "kept, a string", given: "SET L hello", script: "reserve", args: "20000 who me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
 
 	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000; SET T 5", script: "force", args: "you:1", reply: "1", then: `T: "5" for -1`, told: true, again: "0"},
 	{what: "held by another by now", given: "HSET L you:2 1; PEXPIRE L 20000", script: "force", args: "you:1", reply: "-1", then: "L: you:2=1 for 20000", again: "-1"},

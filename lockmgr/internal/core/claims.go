@@ -14,6 +14,7 @@ import (
 type claim struct {
 	what  claimKind
 	by    *Request // nil for a reservation whose grant is over
+	first *Request // of a reservation whose grant is over: the first request of its hold
 	until time.Duration
 }
 
@@ -40,16 +41,17 @@ const (
 	reservation            // a KeepFor
 )
 
-// claim notes a claim. A grant has at most one claim of each kind. A later call never shortens the claim.
-func (m *Machine) claim(e *entry, what claimKind, by *Request, until time.Duration) {
-	all := &e.makeUpkeep().claims
-	for i := range *all {
-		if c := &(*all)[i]; c.what == what && c.by == by {
-			c.until = max(c.until, until)
-			return
-		}
+// claim notes a claim, and returns the claim. A grant has at most one claim of each kind. A later
+// call never shortens the claim.
+func (m *Machine) claim(e *entry, what claimKind, by *Request, until time.Duration) *claim {
+	u := e.makeUpkeep()
+	i := slices.IndexFunc(u.claims, func(c claim) bool { return c.what == what && c.by == by })
+	if i < 0 {
+		i, u.claims = len(u.claims), append(u.claims, claim{what: what, by: by})
 	}
-	*all = append(*all, claim{what, by, until})
+	c := &u.claims[i]
+	c.until = max(c.until, until)
+	return c
 }
 
 // unclaim ends the claims of an entry for which ends returns true.
@@ -78,7 +80,7 @@ func (m *Machine) grantOver(e *entry, r *Request, untaken bool) {
 		return c.by == r
 	})
 	if reserved > 0 {
-		m.claim(e, reservation, nil, reserved)
+		m.claim(e, reservation, nil, reserved).first = r.Hold.Request
 	}
 }
 
@@ -188,14 +190,20 @@ func (m *Machine) reserve(e *entry, r *Request) {
 	}
 }
 
-// reserved returns for how long an entry is still reserved.
-func (m *Machine) reserved(e *entry) (left time.Duration) {
+// reserved returns for how long an entry is still reserved, and the first request of the hold that
+// reserves the entry, if the grant is over.
+func (m *Machine) reserved(e *entry) (left time.Duration, first *Request) {
 	for _, c := range e.upkeep().claims {
-		if c.what == reservation {
-			left = max(left, c.until-m.now)
+		if c.what == reservation && c.until-m.now > left {
+			left, first = c.until-m.now, c.first
 		}
 	}
-	return left
+	return left, first
+}
+
+func (m *Machine) isReserved(e *entry) bool {
+	left, _ := m.reserved(e)
+	return left > 0
 }
 
 // unreserve forgets the reservations of an entry whose record is gone, or is left to expire.

@@ -103,8 +103,8 @@
 //
 // A request with KeepFor reserves its name: nobody gets the lock until KeepFor has passed, even if
 // the lock is unlocked, the manager is closed or the process ends before. The release of a reserved
-// entry keeps the record. The release gives the record a holder ID that nobody has, and sets the
-// life of the record to the rest of the reservation, whatever the life was. From then on this
+// entry keeps the record. The release gives the record a holder ID that nobody has, with words of
+// the shell, and sets the life of the record to the rest of the reservation, whatever the life was. From then on this
 // manager treats the record as somebody else's.
 //
 // # The life of a record

@@ -172,6 +172,10 @@ type Op struct {
 	Unfinished bool
 	// Reserve is for how long the record stays after a release, or zero.
 	Reserve time.Duration
+	// Reserver is the first request of the hold that has asked for Reserve, until the reply. Words
+	// is what the shell says of the hold in the record that stays, or "".
+	Reserver *Request
+	Words    string
 	// EndsGathering is set in a release of permits by an entry that gathers.
 	EndsGathering bool
 	// Permits is how many permits the entry has or is to get, for the kind Permits. Most is the

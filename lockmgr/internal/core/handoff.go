@@ -19,7 +19,7 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 	switch {
 	case e.number == 0: // the record is gone
 		m.startOver(e)
-	case m.reserved(e) > 0: // even if it may have expired: a record of its number was ours all the time
+	case m.isReserved(e): // even if it may have expired: a record of its number was ours all the time
 		m.release(e)
 	case m.now >= e.until:
 		m.recordExpired(e)
@@ -210,7 +210,7 @@ func (m *Machine) mostGrants(t *turns) int {
 // does not run.
 func (m *Machine) wanted(e *entry) bool {
 	r := e.of.queue.head
-	return r != nil && e.of.passesOn(e, r) && m.reserved(e) == 0 && !m.closing
+	return r != nil && e.of.passesOn(e, r) && !m.isReserved(e) && !m.closing
 }
 
 // admit lets requests at the head of the queue share a held entry, as far as the rules allow. admit

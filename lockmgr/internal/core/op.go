@@ -26,7 +26,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 	case VerbLook:
 	default:
 		if verb == VerbRelease {
-			op.Reserve = m.reserved(e)
+			op.Reserve, op.Reserver = m.reserved(e)
 		}
 		op.OtherNumbers = e.mayCarry(number, verb, op.Reserve > 0, op.OtherNumbers)
 	}
@@ -89,7 +89,7 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	case VerbRenew:
 		m.renewed(e, r)
 	}
-	op.entry = nil
+	op.entry, op.Reserver = nil, nil
 	if len(m.freeOps) < 1024 {
 		m.freeOps = append(m.freeOps, op)
 	}

@@ -21,7 +21,8 @@ type Request struct {
 	Asked time.Duration
 	// Ends is the instant at which waiting ends, or Forever. From the grant on Ends is the core's:
 	// the instant at which the hold ends even if renewed, which is the end of a fixed lease or of
-	// MaxHold, or Forever. From the last Unlock of the hold on, Ends is the instant of the Unlock.
+	// MaxHold, or Forever. Once the hold has ended, Ends is the instant of the end, also in the
+	// request of the last Unlock.
 	Ends time.Duration
 	// Tag is the shell's own.
 	Tag any

@@ -47,6 +47,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	e.drop(h)
 	m.unheldSet(e)
 	h.count = 0
+	h.Request.Ends = min(h.Request.Ends, m.now)
 	m.stats.Held--
 	if !e.of.hasDetails() {
 		return

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			c.reset(release)
 			c.Keys = append(c.Keys, op.Name)
 			if op.Reserve > 0 {
-				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve))
+				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve), cmp.Or(op.Words, "1"))
 			}
 			e.others(op, c)
 			c.listen(e.channel(op.Name), "0", countOfPublished)
