@@ -62,6 +62,9 @@ func (w *world) plant() (names []string) {
 	do("SET", "holdfast:manager:"+hex.EncodeToString(manager[:8]), string(record))
 	// Redisson's IDs have any number after the UUID. Scan wants no more than that form.
 	unknown := uuid.NewString()
+	kept, err := json.Marshal(map[string]any{"program": "p" + hostile, "host": "h" + hostile, "note": "n" + hostile, "ended": 1})
+	require.NoError(w.t, err)
+	do("HSET", "kept"+hostile, manager.String()+":9:kept", string(kept))
 	do("HSET", "known"+hostile, manager.String()+":1", "1")
 	do("HSET", "mode"+hostile, "mode", "m"+hostile, manager.String()+":1", "1", unknown+":2:"+hostile, "1")
 	do("HSET", "read"+hostile, "mode", "read", unknown+":2:"+hostile, "1", unknown+":3:"+hostile, "1")
@@ -71,7 +74,7 @@ func (w *world) plant() (names []string) {
 	do("ZADD", "redisson_lock_timeout:{fair"+hostile+"}", "1", "q"+hostile)
 	do("SET", "permits"+hostile, "3")
 	do("ZADD", "{permits"+hostile+"}:timeout", "9223372036854775807", string(manager[:8])+"\x00\x00\x00\x00\x00\x00\x00\x01")
-	names = append(names, "known"+hostile, "mode"+hostile, "read"+hostile, "fair"+hostile, "permits"+hostile)
+	names = append(names, "kept"+hostile, "known"+hostile, "mode"+hostile, "read"+hostile, "fair"+hostile, "permits"+hostile)
 	// These are no locks, and tell so.
 	do("SET", "text"+hostile, hostile)
 	do("HSET", "hash"+hostile, hostile, hostile)

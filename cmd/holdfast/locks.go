@@ -41,6 +41,7 @@ type holder struct {
 	Since      *time.Time `json:"since,omitempty"`
 	Note       string     `json:"note,omitempty"`
 	Kept       bool       `json:"kept,omitempty"` // it has ended, and --keep or KeepFor keeps the lock
+	Ended      *time.Time `json:"ended,omitempty"`
 }
 
 // rowOf returns the row of a lock.
@@ -51,7 +52,9 @@ func rowOf(info lockmgr.Info) row {
 	}
 	for _, h := range info.Holders {
 		row := holderOf(h.Owner, h.Process, h.Since, h.Note)
-		row.Kept = h.Kept()
+		if row.Kept = h.Kept(); !h.Ended.IsZero() {
+			row.Ended = &h.Ended
+		}
 		r.Holders = append(r.Holders, row)
 	}
 	r.Count = info.HolderCount
@@ -96,8 +99,8 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// kept is what is said of a holder that has ended.
-const kept = " (kept by KeepFor)"
+// kept begins what is said of a holder that has ended.
+const kept = " (kept by KeepFor"
 
 // who returns the process of a holder, or its ID if that is not known.
 func (h *holder) who() string {
@@ -105,8 +108,11 @@ func (h *holder) who() string {
 	if p := (lockmgr.Process{Program: h.Program, Host: h.Host, PID: h.PID}).String(); p != "" {
 		text = said(p)
 	}
-	if h.Kept {
-		text += kept
+	switch {
+	case h.Ended != nil:
+		text += kept + ", ended " + age(time.Since(*h.Ended)) + " ago)"
+	case h.Kept:
+		text += kept + ")"
 	}
 	return text
 }
@@ -133,15 +139,23 @@ func (r *row) note() string {
 	return ""
 }
 
-// held returns for how long the lock is held, or zero.
+// held returns for how long the lock is held, or was until its holder ended; zero if that is not known.
 func (r *row) held(now time.Time) time.Duration {
 	var longest time.Duration
 	for _, h := range r.Holders {
 		if h.Since != nil {
-			longest = max(longest, now.Sub(*h.Since))
+			longest = max(longest, h.held(now), 1)
 		}
 	}
 	return longest
+}
+
+// held is that of a holder whose Since is known.
+func (h *holder) held(now time.Time) time.Duration {
+	if h.Ended != nil {
+		now = *h.Ended
+	}
+	return now.Sub(*h.Since)
 }
 
 // kind returns the kind with what belongs to it.

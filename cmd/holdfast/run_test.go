@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -237,10 +238,10 @@ func TestRun_Kinds(t *testing.T) {
 	}
 }
 
-// --keep leaves the lock taken after the command.
+// --keep leaves the lock taken after the command. All outputs say who ran it, and when that ended.
 func TestRun_Keep(t *testing.T) {
 	w := newWorld(t)
-	code, _, _ := w.run("run", "-n", "--keep", "1h", "a", "--", "true")
+	code, _, _ := w.run("run", "-n", "--keep", "1h", "--note", "nightly dump", "a", "--", "true")
 	require.Zero(t, code)
 	code, _, text := w.run("run", "-n", "--keep", "1h", "a", "--", "true")
 	require.Equal(t, 75, code)
@@ -248,8 +249,21 @@ func TestRun_Keep(t *testing.T) {
 		_, out, _ := w.run(args...)
 		text += out
 	}
-	require.Equal(t, 3, strings.Count(text, ":kept (kept by KeepFor)"), text)
-	code, out, _ := w.run("break", "--yes", "a")
+	who := `holdfast run@\S+, pid \d+ \(kept by KeepFor, ended \d+[ms0-9]* ago\)`
+	require.Len(t, regexp.MustCompile(who).FindAllString(text, -1), 3, text)
+	require.Equal(t, 3, strings.Count(text, "nightly dump"), text)
+	require.Regexp(t, `(?m)^a +plain +`+who+` +\d+s +59m\d+s +0 +nightly dump$`, text, "ls tells for how long the command ran")
+	_, out, _ := w.run("ls", "--json")
+	r := requireJSON[row](t, out)[0].Holders[0]
+	require.True(t, r.Kept)
+	require.Equal(t, "holdfast run", r.Program)
+	require.Equal(t, "nightly dump", r.Note)
+	require.WithinRange(t, *r.Ended, *r.Since, time.Now())
+	snap := newSource(w.m, "").look(t.Context(), time.Now())
+	require.InDelta(t, r.Ended.Sub(*r.Since).Seconds(), snap.Locks[0].HeldFor, 0.001, "top, too")
+	require.False(t, snap.Locks[0].AtLeast)
+	require.Contains(t, snap.Locks[0].holders(), "(kept by KeepFor, ended ")
+	code, out, _ = w.run("break", "--yes", "a")
 	require.Zero(t, code)
 	require.Contains(t, out, "broken: a")
 	code, _, _ = w.run("run", "-n", "a", "--", "true")

@@ -31,7 +31,8 @@ func (a *app) ls() *cobra.Command {
 		Use:   "ls [PREFIX]",
 		Short: "List locks",
 		Long: `ls lists the locks whose names begin with PREFIX, or all: who holds them, for how long, how long the
-record lives if nobody renews it, and how many processes wait.
+record lives if nobody renews it, and how many processes wait. What --keep or KeepFor has left tells who had
+the lock, for how long, and when that ended.
 
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
 Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
@@ -145,7 +146,7 @@ func describe(w io.Writer, r *row) {
 	for _, h := range described {
 		fmt.Fprintf(w, "  held by  %s\n", h.who())
 		if h.Since != nil {
-			fmt.Fprintf(w, "    for    %s, since %s\n", age(time.Since(*h.Since)), h.Since.Format(time.DateTime))
+			fmt.Fprintf(w, "    for    %s, since %s\n", age(h.held(time.Now())), h.Since.Format(time.DateTime))
 		}
 		if h.Note != "" {
 			fmt.Fprintf(w, "    note   %s\n", said(h.Note))

@@ -162,13 +162,14 @@ func TestScreen(t *testing.T) {
 
 // A table fits its width, as far as its numbers do. A pid is kept.
 func TestTable(t *testing.T) {
+	ended := time.Now().Add(-time.Hour)
 	rows := []row{
-		{Name: "orders:42", Kind: "plain", Holders: []holder{{Owner: "x", Program: "billing-service", Host: "web-3.eu-west-1.example.com", PID: 4194304, Note: "invoice 42", Kept: true}}, Count: 3},
+		{Name: "orders:42", Kind: "plain", Holders: []holder{{Owner: "x", Program: "billing-service", Host: "web-3.eu-west-1.example.com", PID: 4194304, Note: "invoice 42", Kept: true, Ended: &ended}}, Count: 3},
 		{Name: strings.Repeat("日本", 50), Kind: "plain", Holders: []holder{{Owner: strings.Repeat("0", 36)}}, Count: 1},
 		{Name: "nightly", Kind: "plain", Holders: []holder{{Owner: strings.Repeat("0", 36), Kept: true}}, Count: 1},
 	}
 	whole := strings.Join(table(0, listed(rows, time.Now())), "\n")
-	for _, text := range []string{"orders:42  ", "billing-service@web-3.eu-west-1.example.com, pid 4194304 (kept by KeepFor) and 2 more  ", rows[1].Name, "  invoice 42"} {
+	for _, text := range []string{"orders:42  ", "billing-service@web-3.eu-west-1.example.com, pid 4194304 (kept by KeepFor, ended 1h0m ago) and 2 more  ", rows[1].Name, "  invoice 42"} {
 		require.Contains(t, whole, text)
 	}
 	for width := 1; width < 300; width++ {
