@@ -41,6 +41,28 @@ func TestLock_ExcludesTheOtherSide(t *testing.T) {
 	})
 }
 
+// What KeepFor leaves is a lock of another to Redisson, whatever the words in its record.
+func TestLock_KeptByKeepFor(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		name := t.Name()
+		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		l, err := m.Lock(t.Context(), name, lockmgr.KeepFor(time.Hour), lockmgr.Note("nightly"))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		require.Contains(t, w.record(t, name)[l.HolderID()+":kept"], "nightly")
+
+		require.False(t, java.tryLock(t, name))
+		require.True(t, java.is(t, "isLocked", name))
+		require.False(t, java.is(t, "isHeld", name))
+		require.Zero(t, java.number(t, "holdCount", name))
+		ttl := java.number(t, "ttl", name)
+		require.True(t, 3500_000 < ttl && ttl <= 3600_000, "remainTimeToLive %d", ttl)
+		require.True(t, java.is(t, "forceUnlock", name))
+		require.True(t, java.tryLock(t, name))
+		java.unlock(t, name)
+	})
+}
+
 // A wait with a limit ends by a wake-up or by its limit, on both sides.
 func TestLock_LimitedWait(t *testing.T) {
 	const limit = 300 * time.Millisecond
