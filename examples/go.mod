@@ -1,6 +1,6 @@
 module github.com/holdfast-go/holdfast/examples
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
@@ -9,7 +9,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/sync v0.24.0
+	golang.org/x/sync v0.22.0
 	golang.org/x/term v0.44.0
 )
 

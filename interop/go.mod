@@ -1,6 +1,6 @@
 module github.com/holdfast-go/holdfast/interop
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/holdfast-go/holdfast v0.0.0
@@ -13,7 +13,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
 

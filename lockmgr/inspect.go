@@ -192,8 +192,8 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 }
 
 // ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the holders with
-// the given IDs: see [Lock.HolderID] and [Holder.Owner]. Other readers, and a holder that has the
-// lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. If other
+// the given IDs: see [Lock.HolderID] and Owner of [Holder]. Other readers, and a holder that has
+// the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. If other
 // readers stay, no message is sent: the removed holders learn of their loss at their next renewal.
 // The error matches ErrInvalidOption if there is no ID.
 //

@@ -12,7 +12,7 @@ require (
 	k8s.io/klog/v2 v2.140.0
 )
 
-require golang.org/x/sync v0.24.0 // indirect
+require golang.org/x/sync v0.22.0 // indirect
 
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect

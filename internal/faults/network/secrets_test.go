@@ -2,6 +2,7 @@ package network
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -41,7 +42,25 @@ func (w locked) Write(p []byte) (int, error) {
 
 func (l *log) logger() *slog.Logger {
 	all := &slog.HandlerOptions{Level: slog.LevelDebug}
-	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(locked{l, &l.text}, all), slog.NewJSONHandler(locked{l, &l.json}, all)))
+	return slog.New(both{slog.NewTextHandler(locked{l, &l.text}, all), slog.NewJSONHandler(locked{l, &l.json}, all)})
+}
+
+// both gives each record to two handlers. Go 1.26 has slog.NewMultiHandler for it.
+type both struct {
+	slog.Handler
+	json slog.Handler
+}
+
+func (b both) Handle(ctx context.Context, r slog.Record) error {
+	return errors.Join(b.Handler.Handle(ctx, r.Clone()), b.json.Handle(ctx, r.Clone()))
+}
+
+func (b both) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return both{b.Handler.WithAttrs(attrs), b.json.WithAttrs(attrs)}
+}
+
+func (b both) WithGroup(name string) slog.Handler {
+	return both{b.Handler.WithGroup(name), b.json.WithGroup(name)}
 }
 
 func (l *log) read() (text, json string) {
