@@ -350,6 +350,9 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // If the process ends within a round trip after the grant, or the server can't be reached, the name
 // may be kept for Options.Lease only. If the record is removed, the name is not kept at all.
 //
+// After the hold, [Manager.Inspect] and [Manager.Scan] tell who had the lock, and until when: see
+// [Holder].
+//
 // KeepFor is for plain locks. A d below MinLease or above MaxLease fails with ErrInvalidLease.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d: d} }
 
@@ -360,8 +363,8 @@ func OnlyIfFree() LockOption { return LockOption{kind: optOnlyIfFree} }
 // Note says what the lock is for, such as "invoice 42", for people who look for the holder: see
 // [Manager.Inspect], [Manager.Scan] and [Manager.Locks]. Everyone who can read the server's keys
 // can read the note. The note is written about a second after the grant, so a short hold costs
-// nothing. A re-entry does not change the note of the hold. A text of more than MaxNoteBytes bytes,
-// or with invalid UTF-8, fails with ErrInvalidOption.
+// nothing, and when a hold with [KeepFor] ends. A re-entry does not change the note of the hold. A
+// text of more than MaxNoteBytes bytes, or with invalid UTF-8, fails with ErrInvalidOption.
 func Note(text string) LockOption { return LockOption{kind: optNote, note: text} }
 
 // TraceContext gives the request a context for Options.Observer, for example with the span of a

@@ -107,6 +107,6 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wake", "granted && e.phase == held", "false", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
-	{"keep", "passed on in memory", machine, "Machine.passOn", "m.reserved(e) > 0", "false", keepSeeds},
-	{"keep", "released as others are", machine, "Machine.send", "op.Reserve = m.reserved(e)", "", stories},
+	{"keep", "passed on in memory", machine, "Machine.passOn", "m.isReserved(e)", "false", keepSeeds},
+	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},
 }
