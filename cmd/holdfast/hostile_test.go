@@ -108,7 +108,7 @@ func TestOutputs_AreSafeToShow(t *testing.T) {
 // JSON loses nothing of a name and an ID: what it can't have is in base64 beside.
 func TestOutputs_JSONLosesNothing(t *testing.T) {
 	w := newWorld(t)
-	want := w.plant()[:5]
+	want := w.plant()[:6]
 	_, out, _ := w.run("ls", "--json")
 	var names, owners []string
 	for _, r := range requireJSON[row](t, out) {
