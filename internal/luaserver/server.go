@@ -25,7 +25,7 @@ type Server struct {
 
 	subscribers map[string][]int
 	behind      map[string][]int // those at a replica: see Demote
-	wrote       bool // the script has used a command that writes
+	wrote       bool             // the script has used a command that writes
 }
 
 // NewServer returns a server without keys.
