@@ -435,7 +435,7 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 // no more than some thousand requests should wait for the same name. If the manager can't reach the
 // server for five seconds, its requests may join again at the end.
 //
-// A dead manager delays the requests behind its places for two to four seconds. A dead client of Redisson
+// A dead manager delays the requests behind its places for up to five seconds, usually for two. A dead client of Redisson
 // delays the requests behind its place for its own wait, 5 min by default. A request that does not
 // wait, of TryLock or with MaxWait(0), fails if anybody waits.
 //

@@ -39,13 +39,13 @@ func (w *world) planStrike(i int) {
 			lasts = logBetween(r, ms, 20*sec)
 		}
 	}
-	w.after(at, func() { w.strike(r, kind, min(lasts, w.set.life+30*sec-at)) })
 	if w.set.kinds&closing != 0 && r.IntN(2) == 0 { // while it lasts
 		m := w.machines[r.IntN(len(w.machines))]
-		if at += logBetween(r, ms, lasts+ms); at < w.set.life {
-			w.at(at, func() { m.restart(100 * ms) })
+		if then := at + logBetween(r, ms, lasts+ms); then < w.set.life {
+			w.at(then, func() { m.restart(100 * ms) })
 		}
 	}
+	w.after(at, func() { w.strike(r, kind, min(lasts, w.set.life+30*sec-at)) }) // last: it uses r, perhaps at once
 }
 
 // strike makes something go wrong for a time.

@@ -66,7 +66,7 @@ var mgr *lockmgr.Manager // what ready asks
 func ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	if _, err := mgr.Inspect(ctx, "ready"); err != nil {
+	if _, err := mgr.Inspect(ctx, "app:ready"); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
 }

@@ -13,7 +13,7 @@
 -- ARGV[5]  how many places the manager should have then
 -- ARGV[6]  lease in milliseconds
 -- ARGV[7]  how many fencing tokens to take, 0 for none
--- ARGV[8]  1: nobody has the lock if its record is the manager's
+-- ARGV[8]  1: no hold uses the manager's record (for a transfer only)
 -- ARGV[9]  the number of the new holder
 -- ARGV[10] the number of the script: later ones of the manager have larger ones
 -- ARGV[11] channel           the first part of the names of the channels
@@ -63,9 +63,8 @@
 --
 -- number is that of the place, text is ARGV[12] of the newest script of the manager, and elapsed is
 -- how many microseconds have passed since that script, by the clock of the server. token is the
--- fencing token, or 0 if there is none. check is the
--- SHA-1 of the manager's secret and of all before check. So who can publish on the channel, and
--- not read KEYS[4], can't forge a grant.
+-- fencing token, or 0 if there is none. check is the SHA-1 of the manager's secret and of all before
+-- check. A client that may publish, but not read KEYS[4], can't forge a grant.
 --
 -- Two clocks must not be compared: a failover may have brought another server since. So the hash
 -- has the replication ID of the server at that script, which a failover changes. If the ID differs,
@@ -254,8 +253,8 @@ local function ownerOf(member)
   return string.match(member, '^(.*):%d+:f$') or member
 end
 
--- silent reports whether the manager of a place has run no script for long since a grant by message:
--- it has died, or hangs.
+-- silent reports whether the manager of a place has run no script for two fifths of ARGV[2] since
+-- give tried to serve it: it has died, or hangs.
 local function silent(member)
   local till = string.match(redis.call('HGET', waits, '@' .. ownerOf(member)) or '', '^%d+ (%d+)$')
   return till and tonumber(till) <= now
@@ -511,7 +510,7 @@ local function give(first)
   if not id or not n or where ~= server() then
     return false
   end
-  -- First, as a message can't be taken back: one that nobody hears here may be heard at a replica.
+  -- Subscribers are counted first: one at a replica may hear a message that nobody hears here.
   local to = channel .. ':' .. owner
   local hear = redis.pcall('PUBSUB', 'NUMSUB', to)
   local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before

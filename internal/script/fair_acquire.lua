@@ -55,7 +55,7 @@ if not taken and not late then
   if stray then
     redis.call('DEL', lock)
   end
-  -- Nobody else serves the queue if a record has ended with its lease.
+  -- A record that ends with its lease sends no message.
   serve()
   ttl = untilFree()
 end

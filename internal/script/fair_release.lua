@@ -3,11 +3,11 @@
 --
 -- Returns {1}       released
 --         {0}       the record carries none of these holders
--- with an error text as another element if nobody could be told, or if the queue
+-- with an error text as another element if PUBLISH failed, or if the queue
 -- can't be used.
 --
--- It serves also if the record has ended with its lease, as nobody else does. A place that leaves
--- may have been granted by message.
+-- It serves also if the record has ended with its lease: no message tells of that. A place that
+-- leaves may have been granted by message.
 --
 -- Safe to repeat: the second run finds no record. Deleting comes first: it works
 -- when the server is out of memory, and nothing after it can undo it.

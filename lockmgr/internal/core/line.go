@@ -35,15 +35,15 @@ import (
 //
 // # Grants by message
 //
-// A script that frees the lock serves the queue: the script records the first place as the holder,
-// and publishes a grant on the channel of the place's manager. The grant has a fencing token if the
+// A script that finds the lock free serves the queue: if the first place is another manager's, the
+// script records the place as the holder, and publishes a grant on the channel of that manager. The grant has a fencing token if the
 // first request of the manager wants one. The record lives for GrantLease at first. If the hold
 // lasts, a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
 //
 // A message may be old, so the hold is trusted from an instant that is no later than the script:
 //
-//	since = Sent + Elapsed − 1 %
-//	until = since + GrantLease − 1 % − margin
+//	since = Sent + 99 % of Elapsed
+//	until = since + 99 % of GrantLease − margin
 //
 // Sent is the send of a script of this manager that ran before on the same server. Elapsed is the
 // time between the two scripts by the clock of the server, which may be 1 % fast. Example: the
@@ -52,12 +52,12 @@ import (
 //
 // The script compares no clocks of two servers: see fair.lua. Some grants are hints, like any
 // message: a grant that counts from the future, a grant that is older than a third of GrantLease,
-// and a grant that came before a script whose answer is known. The last is so if Sent is not the
-// send of that script: somebody may have removed the record in between, and that script would know.
-// After a hint an acquire asks the server, and finds the record. If the message is lost, the next script that moves the deadlines
-// finds the record. If the place is that of a later request, the requests move up: see movesUp. A
-// request that has left may have been granted: the script that removes its place removes its record,
-// too.
+// and a grant that came before a script whose answer is known. The last is so if Sent is before the
+// send of that script: in between, somebody may have removed the record. After a hint an acquire
+// asks the server, and finds the record. If the message is lost, the next script that moves the
+// deadlines finds the record. If the place is that of a later request, the requests move up: see
+// movesUp. A request that has left may have been granted: the script that removes its place removes
+// its record, too.
 //
 // # Unknown outcomes
 //
@@ -86,10 +86,10 @@ type line struct {
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
 
-	// grant is the newest grant by message. ran is the send of the newest script that has run, by
-	// the answers.
+	// grant is the newest grant by message.
 	grant Grant
-	ran   time.Duration
+	// ran is the send of the newest script that has run, by the answers.
+	ran time.Duration
 
 	// mixed is set if clients that know only the channels of single places wait or have the lock.
 	// ear is the place to whose channel we are subscribed, or zero.
@@ -119,7 +119,7 @@ type Line struct {
 	Refresh bool
 	Places  int
 	// Pass is set if nobody holds the entry. A transfer with Pass gives the lock back unless the
-	// place of Number is the first. An acquire with Pass keeps no record of this manager.
+	// place of Number is the first.
 	Pass bool
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
@@ -414,8 +414,8 @@ func (m *Machine) takeGrant(e *entry) bool {
 	return true
 }
 
-// movesUp gives a place that was granted to the first request, and reports whether a request waits
-// at the place. If the place is that of a later request, the places before it are gone: the server
+// movesUp gives the first request a place that was granted, and reports whether a request waits at
+// the place. If the place is that of a later request, the places before it are gone: the server
 // has given one of them the lock, and its manager has not heard of that in time. Then each request
 // moves up, and the last ones join anew.
 func (n *name) movesUp(place uint64) bool {
@@ -465,7 +465,7 @@ func (m *Machine) unwanted(e *entry, g Grant) {
 	}
 }
 
-// hears drops an event of the channel of an earlier place.
+// hears keeps the grant of an event, and drops an event of the channel of an earlier place.
 func (l *line) hears(n *name, ev Wake) (Wake, bool) {
 	if ev.Grant.Number != 0 {
 		l.grant = ev.Grant
