@@ -157,7 +157,7 @@ func TestConnectLater_Close(t *testing.T) {
 func TestConnectLater_WrongServers(t *testing.T) {
 	t.Parallel()
 	ctx := faults.Patient(t)
-	s, c, w := redistest.Start(t), redistest.StartCluster(t, 3, 0), redistest.StartSentinel(t, 0)
+	s, c, w := redistest.Start(t).Unrestricted(), redistest.StartCluster(t, 3, 0), redistest.StartSentinel(t, 0)
 	for what, tt := range map[string]struct {
 		opt  rueidis.ClientOption
 		want error

@@ -25,7 +25,7 @@ var errBusy = errors.New("busy")
 // dial is the first snippet.
 func dial(url string, use func(*lockmgr.Manager) error) error {
 	// README.md 1
-	// One per process. Without a Logger, nothing is logged.
+	// One per process and server. Without a Logger, nothing is logged.
 	mgr, err := lockmgr.DialURL(url, lockmgr.Options{Logger: slog.Default()})
 	if err != nil {
 		return err
