@@ -357,6 +357,7 @@ func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
 	more.mu.Lock()
 	more.unbind = context.AfterFunc(ctx, func() {
 		more.mu.Lock()
+		//lint:ignore SA2001 whoever posts the request has the mutex until then
 		more.mu.Unlock()
 		if t.promise.Resolve(nil, t.Explain(contextError(ctx))) {
 			t.Cancel()

@@ -212,7 +212,9 @@ func (w *world) failOver(s *shard) {
 			w.watchRecord(l)
 		}
 		if s.replaced++; w.opt.Kind == core.Fair && w.fate.Percent(50) {
-			s.skew = w.fate.LogBetween(ms, 10*time.Second) - w.fate.LogBetween(ms, 10*time.Second)
+			if s.skew = w.fate.LogBetween(ms, 10*time.Second); w.fate.Percent(50) {
+				s.skew = -s.skew
+			}
 		}
 		if w.tracing() {
 			w.tracef("*", "FAULT failover of shard %d, clock %v", s.index, s.skew)
