@@ -167,8 +167,8 @@ func TestFair_GrantByMessageIsLost(t *testing.T) {
 	awaitNoKeys(t, s)
 }
 
-// Whoever can publish on the channel of a manager, and not read the manager's secret, can't forge a
-// grant, nor use one twice.
+// A client that may publish on the channel of a manager, and does not know the secret of the
+// manager, can't forge a grant. No grant counts twice.
 func TestFair_ForgedGrant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -427,17 +427,17 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,
 // from all processes, and from clients of Redisson's fair lock. An unlock in one process is the
 // grant in the next: a handoff costs one command, and one more with Options.Replicas or a client of
-// Redisson. A lock that was handed over so has a deadline of two seconds until its first
-// renewal, which comes after a quarter of a second.
+// Redisson. A lock that was handed over so has a deadline of two seconds until its first renewal,
+// which comes after a quarter of a second.
 //
 // A waiting request has a place in a queue on the server. The manager keeps its places by a command
 // about once a second for each name. The command costs the server about 5 ms for 1,000 places, so
 // no more than some thousand requests should wait for the same name. If the manager can't reach the
 // server for five seconds, its requests may join again at the end.
 //
-// A dead manager delays the requests behind its places for up to five seconds, usually for two. A dead client of Redisson
-// delays the requests behind its place for its own wait, 5 min by default. A request that does not
-// wait, of TryLock or with MaxWait(0), fails if anybody waits.
+// A dead manager delays the requests behind its places for up to five seconds, usually for two. A
+// dead client of Redisson delays the requests behind its place for its own wait, 5 min by default. A
+// request that does not wait, of TryLock or with MaxWait(0), fails if anybody waits.
 //
 // [Manager.ForceUnlock] tells only the first in the queue. The holder learns of its loss at its
 // next renewal, or within about a second if requests of its manager wait.

@@ -79,6 +79,12 @@ func Dial(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	case opt.Sentinel.MasterSet != "", n > 1 && !opt.ForceSingleClient:
 		return dialMany(opt, options)
 	}
+	return dialOne(opt, options)
+}
+
+// dialOne connects to a server by its only address. If the server is a node of a cluster, dialOne
+// connects to the cluster.
+func dialOne(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	asked := opt
 	opt = TuneClient(opt)
 	opt.AlwaysPipelining = false // a sender reads its own connection itself

@@ -3,8 +3,7 @@
 //
 // The package knows nothing of locks. A message is a hint that something may have changed. A [Wake]
 // tells a watcher to check again. So a wake-up may merge several hints, and has only the text of the
-// newest one. A missed message does no
-// harm if the watcher learns of the gap.
+// newest one. A missed message does no harm if the watcher learns of the gap.
 //
 // # Contract
 //

@@ -171,7 +171,7 @@ func TestHelp(t *testing.T) {
 func TestBuild_LeavesNothingForGit(t *testing.T) {
 	out, err := exec.Command("git", "-c", "safe.directory=*", "check-ignore", "holdfast", "main.go").CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) || strings.Contains(string(out), "not a git repository") {
-		t.Skip("SKIPPED: this is no clone")
+		t.Skip("SKIPPED: this is no clone, so what git ignores is not tested")
 	}
 	require.NoError(t, err, string(out))
 	require.Equal(t, "holdfast\n", string(out))

@@ -40,11 +40,11 @@ var coreMutants = []mutant{
 	{"health", "one command's own trouble counts", machine, "health.report", "case own:", "", seeds},
 	{"health", "a server that fails fails requests for others", machine, "Machine.tellOfServer", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
 
-	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wake", "case asking:\n\t\t\te.woken = e.woken || ev.Message || ev.Confirmed", "case asking:", seeds},
+	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wakeEntry", "case asking:\n\t\te.woken = e.woken || ev.Message || ev.Confirmed", "case asking:", seeds},
 	{"a message is a hint", "no try on confirmation", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "n.worthTrying(ev):", seeds},
 	{"a message is a hint", "message ignored", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "ev.Confirmed:", seeds},
 	{"a message is a hint", "no poll", machine, "Machine.dueAt", "m.tryAt(e)", "Forever", seeds},
-	{"a message is a hint", "raises no doubt", machine, "Machine.wake", "m.doubt(e)", "", seeds},
+	{"a message is a hint", "raises no doubt", machine, "Machine.wakeEntry", "m.doubt(e)", "", seeds},
 	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!lacks && !u.doubt.open()", "!lacks", seeds},
 	{"a message is a hint", "passed on without a proof", machine, "Machine.unproven", "!e.upkeep().proven || m.stale(e)", "false", stories},
 
@@ -104,7 +104,7 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
 	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.movesUp(g.Number) || ", "", stories},
 	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "m.unwanted(&n.entry, ev.Grant)", "", stories},
-	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wake", "granted && e.phase == held", "false", stories},
+	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wakeEntry", "e.phase == passing && ev.Grant.Number != 0", "ev.Grant.Number != 0", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
 	{"keep", "passed on in memory", machine, "Machine.passOn", "m.isReserved(e)", "false", keepSeeds},

@@ -84,8 +84,8 @@ func (m *Machine) extendLater(e *entry, h *Hold) {
 	x.later = max(x.later, lease)
 }
 
-// extendDue makes a renewal due if the time has come, and if a hold still needs
-// the renewal. extendDue returns when to call it again.
+// extendDue makes a renewal due if the time has come, and if a hold still needs the renewal.
+// extendDue returns when to call it again.
 func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	x := &e.upkeep().extend
 	switch {

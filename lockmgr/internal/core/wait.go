@@ -53,28 +53,13 @@ func (m *Machine) wake(ev Wake) {
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
 	n.makeDetails()
-	granted := ev.Grant.Number != 0 && !ev.More
-	foreign := ev.Message && !granted && !n.takeEcho(ev)
+	foreign := ev.Message && !n.takeEcho(ev)
 	if foreign && n.endsTurn(ev) {
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 	}
 	m.unwanted(&n.entry, ev.Grant)
 	for e := range n.toLookAt {
-		switch e.phase {
-		case held, passing:
-			lost := granted && e.phase == held // a place of ours, while the lock is ours
-			if (foreign || lost) && n.rules().doubts() {
-				m.doubt(e)
-			}
-			e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
-		case asking:
-			// A confirmation closes the gap in which a message may have been
-			// missed, whether at the start or after a reconnection.
-			e.woken = e.woken || ev.Message || ev.Confirmed
-			n.details.special.signal(ev)
-		case waiting:
-			m.wakeWaiting(e, ev, gap)
-		}
+		m.wakeEntry(e, ev, foreign, gap)
 	}
 	if foreign {
 		m.verifySilent(n, n.channel(ev))
@@ -82,8 +67,29 @@ func (m *Machine) wake(ev Wake) {
 	m.settle(n)
 }
 
-// wakeWaiting handles an event for an entry in phase waiting. gap is set if the event says that no
-// messages arrive any more.
+// wakeEntry handles an event for an entry. foreign is set if a message is not of our own release.
+// gap is set if the event says that no messages arrive any more.
+func (m *Machine) wakeEntry(e *entry, ev Wake, foreign, gap bool) {
+	n := e.of
+	switch e.phase {
+	case held, passing:
+		// The entry may be given back already, and granted again by message: see gaveWay.
+		granted := e.phase == passing && ev.Grant.Number != 0
+		if foreign && !granted && n.rules().doubts() {
+			m.doubt(e)
+		}
+		e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
+	case asking:
+		// A confirmation closes the gap in which a message may have been
+		// missed, whether at the start or after a reconnection.
+		e.woken = e.woken || ev.Message || ev.Confirmed
+		n.details.special.signal(ev)
+	case waiting:
+		m.wakeWaiting(e, ev, gap)
+	}
+}
+
+// wakeWaiting is wakeEntry for an entry in phase waiting.
 func (m *Machine) wakeWaiting(e *entry, ev Wake, gap bool) {
 	switch n := e.of; {
 	case e.flight == 0 && m.takeGrant(e):
