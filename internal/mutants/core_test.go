@@ -100,6 +100,7 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
 	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
 	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < l.ran || ", "", stories},
+	{"fair lock", "rows of places fall apart", machine, "line.fill", "op.Verb != VerbAcquire && l.passed", "false", stories},
 	{"fair lock", "a grant by message from the future", machine, "Machine.takeGrant", "since > m.now || ", "", stories},
 	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
 	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.movesUp(g.Number) || ", "", stories},

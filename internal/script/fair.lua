@@ -21,7 +21,8 @@
 -- ARGV[13] the lease of a grant by message, in milliseconds
 -- ARGV[14] a secret of the manager, hexadecimal; empty: grant nothing by message
 -- ARGV[15] how many fencing tokens a grant by message takes, 0 or 1
--- ARGV[16..] three lists of numbers, each after its length: those that the
+-- ARGV[16] 1: grant nothing by message now, but tell who is first
+-- ARGV[17..] three lists of numbers, each after its length: those that the
 --            record may carry, those that join the queue, those that leave it
 --
 -- A member of the queue is a holder ID. That of this library is
@@ -87,7 +88,7 @@
 -- key that is never there, and run when the slot has moved.
 local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[11]
 local manager, life, before = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local at = 16
+local at = 17
 local function numbers()
   local n, out = tonumber(ARGV[at]), {}
   for i = 1, n do
@@ -550,7 +551,7 @@ end
 -- returns what tell returns, or 1.
 local function serve()
   local first = head()
-  if first and known(first) and not number(first) and give(first) then
+  if ARGV[16] ~= '1' and first and known(first) and not number(first) and give(first) then
     return 1
   end
   return tell()

@@ -35,6 +35,7 @@ type fairLine struct {
 	Others, Joins, Leave []uint64
 	Secret               string // for grants by message
 	Fenced               bool   // they take a token
+	Tell                 bool
 }
 
 // runFair runs a script for fair locks.
@@ -49,7 +50,7 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine,
 	}
 	args = append(args, flag[x.Refresh], strconv.Itoa(x.Places), strconv.FormatInt(lease, 10), strconv.FormatInt(tokens, 10), flag[x.Pass],
 		strconv.FormatUint(x.Number, 10), strconv.FormatUint(x.ID, 10), k.Channel,
-		"text", "2000", x.Secret, flag[x.Fenced])
+		"text", "2000", x.Secret, flag[x.Fenced], flag[x.Tell])
 	for _, list := range [][]uint64{x.Others, x.Joins, x.Leave} {
 		args = append(args, strconv.Itoa(len(list)))
 		for _, n := range list {
@@ -566,6 +567,13 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		require.Len(t, heard, 1)
 		require.Equal(t, "0", strings.Fields(heard[0])[5], "none")
 		fenced = false
+	})
+	t.Run("not now", func(t *testing.T) {
+		waits(t, secret)
+		x := release
+		x.Tell = true
+		run(t, "fair_release", x, "[1]")
+		onlyTold(t)
 	})
 	t.Run("not asked for", func(t *testing.T) {
 		waits(t, "")

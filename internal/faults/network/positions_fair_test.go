@@ -54,8 +54,8 @@ func fairKeys(name string) []string {
 var calls = map[string]func(arg func(int) string) bool{
 	// joins: requests get their places.
 	"joins": func(arg func(int) string) bool {
-		others, err := strconv.Atoi(arg(16))
-		return err == nil && arg(17+others) != "0"
+		others, err := strconv.Atoi(arg(17))
+		return err == nil && arg(18+others) != "0"
 	},
 	// passes: nobody has the lock, so the script passes it on or gives way.
 	"passes": func(arg func(int) string) bool { return arg(8) == "1" },

@@ -36,9 +36,14 @@ import (
 // # Grants by message
 //
 // A script that finds the lock free serves the queue: if the first place is another manager's, the
-// script records the place as the holder, and publishes a grant on the channel of that manager. The grant has a fencing token if the
-// first request of the manager wants one. The record lives for GrantLease at first. If the hold
+// script records the place as the holder, and publishes a grant on the channel of that manager. The
+// grant has a fencing token if the first request of the manager wants one. The record lives for GrantLease at first. If the hold
 // lasts, a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
+//
+// A manager that has passed the lock on in memory grants nothing by message: it tells the first
+// place that the lock is free. The round trip until the next grant lets the callers of the manager
+// ask again, and get places in a row. Otherwise others would come between, the rows would fall
+// apart, and each grant would cost a script.
 //
 // A message may be old, so the hold is trusted from an instant that is no later than the script:
 //
@@ -55,9 +60,9 @@ import (
 // and a grant that came before a script whose answer is known. The last is so if Sent is before the
 // send of that script: in between, somebody may have removed the record. After a hint an acquire
 // asks the server, and finds the record. If the message is lost, the next script that moves the
-// deadlines finds the record. If the place is that of a later request, the requests move up: see
-// movesUp. A request that has left may have been granted: the script that removes its place removes
-// its record, too.
+// deadlines finds the record. If the place is that of a later request, the requests move up, also
+// after a hint: see movesUp. A request that has left may have been granted: the script that removes
+// its place removes its record, too.
 //
 // # Unknown outcomes
 //
@@ -90,6 +95,8 @@ type line struct {
 	grant Grant
 	// ran is the send of the newest script that has run, by the answers.
 	ran time.Duration
+	// passed is set if the newest grant was passed on in this manager.
+	passed bool
 
 	// mixed is set if clients that know only the channels of single places wait or have the lock.
 	// ear is the place to whose channel we are subscribed, or zero.
@@ -124,10 +131,11 @@ type Line struct {
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
 	// GrantLease and Secret are for grants by message. If Secret is empty, there are none.
-	// A grant takes a token if Fenced is set.
+	// A grant takes a token if Fenced is set. If Tell is set, this script grants nothing by message.
 	GrantLease time.Duration
 	Secret     string
 	Fenced     bool
+	Tell       bool
 
 	again bool // an earlier script was sent that joins some of Join
 }
@@ -165,6 +173,7 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	}
 	op.Line = x
 	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
+	x.Tell = op.Verb != VerbAcquire && l.passed
 	if x.Secret = m.cfg.GrantSecret; x.Secret != "" {
 		x.GrantLease = min(m.cfg.GrantLease, m.cfg.Lease)
 		x.Fenced = n.queue.head != nil && n.queue.head.Fenced
@@ -342,6 +351,7 @@ func (l *line) left(_ *Machine, r *Request) {
 // granted notes that a request has left the queue for a grant. The request's place was first. The
 // scripts remove the place as a place that is over.
 func (l *line) granted(r *Request) {
+	l.passed = r.Passed
 	if last := len(l.leaving) - 1; last >= 0 && l.leaving[last] == r.own.Number {
 		l.leaving = l.leaving[:last]
 	}
@@ -397,7 +407,7 @@ func (m *Machine) takeGrant(e *entry) bool {
 	g := l.grant
 	l.grant = Grant{}
 	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if g.Sent < l.ran || !n.movesUp(g.Number) || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+	if !n.movesUp(g.Number) || g.Sent < l.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
 		return false
 	}
 	l.cleared, l.front = max(l.cleared, g.Number+1), 0

@@ -406,6 +406,9 @@ func (x *Line) describe() (d string) {
 		if x.Fenced {
 			d += " fenced"
 		}
+		if x.Tell {
+			d += " tell"
+		}
 	}
 	return d
 }

@@ -45,7 +45,7 @@ func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) forma
 			x := op.Line
 			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Places),
 				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID), Channel(op.Name),
-				decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced))
+				decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced), flag(x.Tell))
 			for _, list := range [...][]uint64{op.OtherNumbers, x.Join, x.Leave} {
 				c.Args = append(c.Args, strconv.Itoa(len(list)))
 				for _, number := range list {

@@ -17,7 +17,7 @@ func fairOp(verb core.Verb, name string, tokens int64, pass bool) *core.Op {
 	return &core.Op{
 		ID: 40, Kind: core.Fair, Verb: verb, Name: name, Lease: lease, Number: 7, OtherNumbers: []uint64{4, 5}, Tokens: tokens,
 		Line: &core.Line{Join: []uint64{8, 9, 10}, Leave: []uint64{6}, Before: 7, Life: 5 * time.Second, Refresh: true, Places: 3, Pass: pass,
-			GrantLease: 2 * time.Second, Secret: "5ec7e7", Fenced: true},
+			GrantLease: 2 * time.Second, Secret: "5ec7e7", Fenced: true, Tell: true},
 		Sent: 12345,
 	}
 }
@@ -25,7 +25,7 @@ func fairOp(verb core.Verb, name string, tokens int64, pass bool) *core.Op {
 // The words of a command are those that the header of fair.lua gives.
 func TestFair_WordsOfACommand(t *testing.T) {
 	keys := "a redisson_lock_queue:{a} redisson_lock_timeout:{a} redisson_lock_queue:{a}:waits redisson_lock_queue:{a}:absent redisson_lock_token:{a}"
-	words := manager + " 5000 7 1 3 1000 0 1 7 40 redisson_lock__channel:{a} 12345 2000 5ec7e7 1 2 4 5 3 8 9 10 1 6"
+	words := manager + " 5000 7 1 3 1000 0 1 7 40 redisson_lock__channel:{a} 12345 2000 5ec7e7 1 1 2 4 5 3 8 9 10 1 6"
 	for _, tt := range []struct {
 		op         *core.Op
 		script     string
@@ -33,9 +33,9 @@ func TestFair_WordsOfACommand(t *testing.T) {
 	}{
 		{fairOp(core.VerbAcquire, "a", 0, true), "fair_acquire", keys, words},
 		{fairOp(core.VerbTransfer, "a", 0, true), "fair_transfer", keys, words},
-		{fairOp(core.VerbTransfer, "a", 2, false), "fair_transfer", keys, manager + " 5000 7 1 3 1000 2 0 7 40 redisson_lock__channel:{a} 12345 2000 5ec7e7 1 2 4 5 3 8 9 10 1 6"},
+		{fairOp(core.VerbTransfer, "a", 2, false), "fair_transfer", keys, manager + " 5000 7 1 3 1000 2 0 7 40 redisson_lock__channel:{a} 12345 2000 5ec7e7 1 1 2 4 5 3 8 9 10 1 6"},
 		{&core.Op{ID: 41, Kind: core.Fair, Verb: core.VerbRelease, Name: "a", OtherNumbers: []uint64{4}, Line: &core.Line{Before: 12, Life: 5 * time.Second}},
-			"fair_release", keys, manager + " 5000 12 0 0 0 0 0 0 41 redisson_lock__channel:{a} 0 0  0 1 4 0 0"},
+			"fair_release", keys, manager + " 5000 12 0 0 0 0 0 0 41 redisson_lock__channel:{a} 0 0  0 0 1 4 0 0"},
 		{&core.Op{Kind: core.Fair, Verb: core.VerbRenew, Name: "a", Lease: lease, Number: 7}, "renew", "a", "1000 " + manager + ":7:f"},
 	} {
 		c := Encode(manager, tt.op)
