@@ -65,7 +65,7 @@ func besideOf(name string) (keys []string) {
 		"redisson_unlock_latch:"+inBraces+":00112233445566778899aabbccddeeff",
 		"redisson_lock__channel:"+inBraces+":c9b5bf3a:17",
 		inBraces+":c9b5bf3a:17:rwlock_timeout:1",
-		"redisson_sc:"+inBraces, inBraces+":timeout", inBraces+":gathers",
+		"redisson_sc:"+inBraces, inBraces+":timeout", inBraces+":line",
 		"redisson_lock_queue:"+inBraces+":waits", "redisson_lock_queue:"+inBraces+":absent",
 		"holdfast:manager:0123456789abcdef",
 	)

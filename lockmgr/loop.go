@@ -37,7 +37,7 @@ type loop struct {
 type watchKey struct {
 	name  string
 	item  int
-	place uint64 // of a fair lock: the place whose own channel is watched, or zero
+	place uint64 // see core.Subscribe
 }
 
 func keyOf(ev *wakeup) watchKey {
@@ -235,10 +235,10 @@ func (p *loop) perform(e core.Effect) {
 // channelOf returns the channel of a single name.
 func (p *loop) channelOf(e core.Subscribe) string {
 	switch {
+	case e.Kind == core.Permits && e.Place == core.OwnPlace, e.Kind == core.Fair && e.Place == 0:
+		return wire.OwnChannel(e.Kind, p.id.uuid, e.Name)
 	case e.Place != 0:
 		return wire.PlaceChannel(p.id.uuid, e.Name, e.Place)
-	case e.Kind == core.Fair:
-		return wire.FairChannel(p.id.uuid, e.Name)
 	}
 	return wire.ChannelOf(e.Kind, e.Name)
 }
@@ -280,6 +280,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
 				Grant:     p.grantOf(wake),
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
+				Served: !wake.More && wire.Served(wake.Payload),
 			},
 			watch: w, seq: wake.Seq,
 		})

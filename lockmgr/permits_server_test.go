@@ -150,7 +150,7 @@ func TestPermits_BadRequests(t *testing.T) {
 		require.ErrorAs(t, err, &failed, what)
 	}
 	require.ErrorIs(t, errOf(m.Permits("", 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName)
-	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:gathers", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
+	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:line", "{a}:wants", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
 		require.ErrorIs(t, errOf(m.Permits(name, 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName, name)
 		require.ErrorIs(t, errOf(m.Lock(ctx, name)), lockmgr.ErrInvalidName, name)
 	}
@@ -291,7 +291,6 @@ func TestPermits_Delete(t *testing.T) {
 	require.False(t, must(p.Delete(ctx))(t), "there was nothing")
 	faults.Do(t, s, "SET", "jobs", "1")
 	faults.Do(t, s, "ZADD", "{jobs}:timeout", "1", "dead")
-	faults.Do(t, s, "SET", "{jobs}:gathers", "x")
 	require.True(t, must(p.Delete(ctx))(t), "an expired permit is not taken")
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 

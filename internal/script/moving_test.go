@@ -139,7 +139,7 @@ func TestScript_PermitsInASlotThatIsMoving(t *testing.T) {
 	ours := permitTaken{"a1.0": 20000, "a1.1": 20000}
 	transfer, release := permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, permitOp{most: 2, holders: []string{"a1"}}
 	one := permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a5"}}
-	gathers := permitOp{n: 3, limit: 3, life: 30000, gather: 10000, most: 3, holders: []string{"a5"}}
+	gathers := permitOp{n: 3, limit: 3, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a5"}}
 	for i, tt := range []struct {
 		migrated string // c: the counter, t: those that are taken
 		free     string

@@ -1,11 +1,16 @@
--- permits_acquire.lua takes permits, for several requests in one call.
+-- permits_acquire.lua takes permits, for several requests in one call. It begins with line.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of request i: the counter of free permits, and the permits that
---                       are taken
+--                 are taken
 -- ARGV[1]         lease in milliseconds
--- ARGV[2..]       for each request:
+-- ARGV[2]         the manager
+-- ARGV[3]         1: PUBLISH counts all who hear
+-- ARGV[4..]       for each request:
 --                   channel
---                   gatherer the key of who gathers; see below why it is no KEY
+--                   line, wants  the keys of the line
+--                   id       the number of the script
+--                   waits    for how long the place in the line lasts, in milliseconds, if permits
+--                            are refused; 0: the request does not wait
 --                   n        how many permits
 --                   limit    how many there are if there is no counter yet
 --                   gather   milliseconds for which to keep free permits if they are fewer
@@ -18,8 +23,7 @@
 --         nil        acquired
 --         ttl        not acquired: milliseconds until the next permit expires, -1 if none does
 --         {ttl, 1}   not acquired, and gather is not 0: what is free was kept
---         {ttl, 0}   the same, but another manager gathers, or there are fewer than n permits.
---                    ttl ends no later than the gathering
+--         {ttl, 0}   the same, but another manager is first in the line
 --         {-1}       the name is in use as another kind of lock
 --         {-2, limit}  not acquired: n is larger than the limit, which is not 0
 --         error      it failed, which does not keep the others from being served
@@ -28,18 +32,11 @@
 -- at which it expires, by the server's clock. Safe to repeat: a holder that has all it wants
 -- keeps it. What other runs have got is taken over, and its life is not shortened.
 --
--- One manager gathers at a time: two could each keep what the other one lacks. While it
--- gathers, the others are refused, even if permits are free: they could take each permit that
--- comes free before the one that gathers is told of it.
---
--- While a slot of a cluster is moved, a server runs no script that has some of its keys and
--- not the others, and the key of who gathers is seldom there. So it is no KEY. Then it can't be
--- read, or may be at the other master, and nobody begins to gather.
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local lease = tonumber(ARGV[1])
+-- Only the first manager of the line gathers: two could each keep what the other one lacks. The
+-- managers behind leave it what comes free. Clients of Redisson do not, so it keeps what it finds.
+local lease, manager, counts = tonumber(ARGV[1]), ARGV[2], ARGV[3] == '1'
 local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
-local at = 2
+local from = 4
 
 local function id(holder, i)
   return holder .. string.char(math.floor(i / 256), i % 256)
@@ -47,8 +44,9 @@ end
 
 -- acquire serves the request whose arguments begin at first.
 local function acquire(counter, taken, first)
-  local channel, gatherer = ARGV[first], ARGV[first + 1]
-  first = first + 2
+  local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local number, waits = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
+  first = first + 5
   local n, limit, gather = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
   local most, holders = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
   local new = ARGV[first + 5]
@@ -93,25 +91,19 @@ local function acquire(counter, taken, first)
     return {err = 'WRONGTYPE the key does not count permits'}
   end
   free = tonumber(free) + #freed
-  local take, life, gathers = 0, lease, 0
-  local who = redis.pcall('GET', gatherer) -- of another type: nobody gathers, and nobody can
-  local ours = not who or who == string.sub(new, 1, 8)
-  local reserved = -1 -- milliseconds for which another manager gathers
-  if not ours and type(who) == 'string' then
-    reserved = redis.call('PTTL', gatherer) -- -1, if it would never end: it is not ours to know
+  local all = free + redis.call('ZCARD', taken) - #freed
+  local take, life, gathers, there, before = 0, lease, 0, true, 0
+  if free >= n then
+    there, before = pcall(ahead, line, wants, channel, manager, free - n, counts)
   end
-  if ours and gather > 0 and n <= free + redis.call('ZCARD', taken) - #freed then -- if n exceeds the limit, gathering is of no use
-    gathers = 1
-    if not who and type(redis.pcall('EXISTS', counter, gatherer)) == 'table' then
-      gathers = 0 -- it may be at the other master
-    end
-  end
-  if reserved >= 0 then
-    take = 0
-  elseif free >= n then
+  if free >= n and (not there or before <= free - n) then
     take = n
-  elseif gathers == 1 then
-    take, life = math.max(0, math.min(free, n)), gather
+  elseif waits > 0 and (n <= all or all <= 0) and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then
+    local ok, other = pcall(at, line, wants, 0)
+    if ok and gather > 0 and n <= all and (not other or other == manager) then
+      gathers, take, life = 1, math.max(0, math.min(free, n)), gather
+    end
+    pcall(join, line, wants, manager, gathers == 1 and 1 or n, number, waits)
   end
 
   -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
@@ -144,17 +136,16 @@ local function acquire(counter, taken, first)
       redis.pcall('PEXPIRE', taken, ttl)
     end
   end
-  local ended = gathers == 1 and who and take == n -- others may have been refused what is left
-  if free > take and (#freed > take or ended) then
-    redis.pcall('PUBLISH', channel, free - take)
+  if take == n then
+    pcall(leave, line, wants, manager, number) -- it is granted, whatever comes
+  end
+  local served = pcall(tell, line, wants, channel, free - take, counts)
+  if free > take and #freed > take then
+    redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free - take))
   end
   if take == n then
-    if gathers == 1 then
-      redis.pcall('DEL', gatherer)
-    end
     return false
   end
-  local all = free - take + redis.call('ZCARD', taken)
   if n > all and all > 0 then
     return {-2, all}
   end
@@ -162,25 +153,24 @@ local function acquire(counter, taken, first)
   if first_end[2] and tonumber(first_end[2]) < no_end then
     ttl = math.max(0, math.ceil(tonumber(first_end[2]) - now))
   end
-  if reserved >= 0 and (ttl < 0 or ttl > reserved) then
-    ttl = math.max(1, reserved)
+  local ok, _, _, _, told = pcall(at, line, wants, 0)
+  if ok and free > take and told and told > 0 then -- the first manager may be gone
+    local left = math.max(1, told + patience - now)
+    ttl = ttl < 0 and left or math.min(ttl, left)
   end
   if gather == 0 then
     return ttl
-  end
-  if gathers == 1 then
-    redis.pcall('SET', gatherer, string.sub(new, 1, 8), 'PX', gather)
   end
   return {ttl, gathers}
 end
 
 local out = {}
 for r = 1, #KEYS / 2 do
-  local ok, answer = pcall(acquire, KEYS[2 * r - 1], KEYS[2 * r], at)
+  local ok, answer = pcall(acquire, KEYS[2 * r - 1], KEYS[2 * r], from)
   if not ok and type(answer) ~= 'table' then
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 7 + tonumber(ARGV[at + 6])
+  from = from + 10 + tonumber(ARGV[from + 9])
 end
 return out

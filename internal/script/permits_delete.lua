@@ -3,7 +3,6 @@
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
 -- ARGV[1]   channel
--- ARGV[2]   the key of who gathers
 --
 -- Returns 1, or 0 if nothing was there or a permit is taken that has not expired.
 local clock = redis.call('TIME')
@@ -16,10 +15,6 @@ if redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') > 0 then
   return 0
 end
 local removed = redis.call('DEL', KEYS[1], KEYS[2])
-local gathers = redis.pcall('DEL', ARGV[2]) -- it ends soon, if it is at the other master of a slot that is moved
-if type(gathers) == 'number' then
-  removed = removed + gathers
-end
 if counter then
   redis.pcall('PUBLISH', ARGV[1], 1) -- those who wait may set the limit again
 end

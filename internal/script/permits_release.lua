@@ -1,12 +1,14 @@
 -- permits_release.lua gives permits back, for several holders in one call, and tells
--- those who wait.
+-- those who wait. It begins with line.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of release i: the counter of free permits, and the permits that
---                       are taken
--- ARGV            of each release: the channel; the key of who gathers; how many permits a
---                 holder may have; if the request has gathered, the bytes with which the IDs of this manager's permits begin,
---                 else nothing; how many holders follow, maybe none; every holder of this
---                 manager that may have permits
+--                 are taken
+-- ARGV[1]         the manager
+-- ARGV[2]         1: PUBLISH counts all who hear
+-- ARGV[3..]       of each release: the channel; the two keys of the line; the number of the
+--                 script; 1 if the manager leaves the line; how many permits a holder may have;
+--                 how many holders follow, maybe none; every holder of this manager that may
+--                 have permits
 --
 -- Returns an array with an answer for each release:
 --         nil      none of these holders had a permit
@@ -18,14 +20,14 @@
 -- Safe to repeat: the second run returns nil. An expired permit is removed and does not
 -- count as given back. If the counter is gone, so is the semaphore, and no permit comes
 -- free.
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local at = 1
+local manager, counts = ARGV[1], ARGV[2] == '1'
+local from = 3
 
 local function release(counter, taken, first)
-  local channel, gatherer = ARGV[first], ARGV[first + 1]
-  first = first + 2
-  local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 2])
+  local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local number, leaves = tonumber(ARGV[first + 3]), ARGV[first + 4] == '1'
+  first = first + 5
+  local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
     if not string.find(there.err, 'WRONGTYPE', 1, true) then
@@ -34,7 +36,7 @@ local function release(counter, taken, first)
     there = false -- the counter is gone, and another kind of lock has the name
   end
   local given, members, scores = 0, {}, {}
-  for h = first + 3, first + 2 + holders do
+  for h = first + 2, first + 1 + holders do
     for i = 0, most - 1 do
       local member = ARGV[h] .. string.char(math.floor(i / 256), i % 256)
       local score = redis.call('ZSCORE', taken, member)
@@ -46,13 +48,12 @@ local function release(counter, taken, first)
       end
     end
   end
-  local ended = ARGV[first + 1] ~= '' and redis.pcall('GET', gatherer) == ARGV[first + 1]
-  if ended then
-    redis.pcall('DEL', gatherer)
+  if leaves then
+    pcall(leave, line, wants, manager, number)
   end
   if #members == 0 then
-    if ended and there and (tonumber(there) or 0) > 0 then -- others were refused what is free
-      redis.pcall('PUBLISH', channel, there)
+    if leaves and there and tonumber(there) then -- others were refused what is free
+      pcall(tell, line, wants, channel, tonumber(there), counts)
     end
     return false
   end
@@ -69,7 +70,8 @@ local function release(counter, taken, first)
   end
   local reached = -1
   if free > 0 then
-    reached = redis.pcall('PUBLISH', channel, free)
+    local served = pcall(tell, line, wants, channel, free, counts)
+    reached = redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free))
   end
   if given == 0 then
     return false
@@ -81,11 +83,11 @@ end
 
 local out = {}
 for r = 1, #KEYS / 2 do
-  local ok, answer = pcall(release, KEYS[2 * r - 1], KEYS[2 * r], at)
+  local ok, answer = pcall(release, KEYS[2 * r - 1], KEYS[2 * r], from)
   if not ok and type(answer) ~= 'table' then
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 5 + tonumber(ARGV[at + 4])
+  from = from + 7 + tonumber(ARGV[from + 6])
 end
 return out

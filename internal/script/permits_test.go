@@ -15,10 +15,13 @@ import (
 // letter for its manager and a digit: a1. Its permits are a1.0, a1.1 and so on.
 
 // permitKeys are the keys of the permits of a name, and their channel.
-type permitKeys struct{ Counter, Taken, Channel, Gatherer string }
+type permitKeys struct{ Counter, Taken, Line, Wants, Channel string }
 
 func permitKeysOf(name string) permitKeys {
-	return permitKeys{Counter: name, Taken: "{" + name + "}:timeout", Channel: "redisson_sc:{" + name + "}", Gatherer: "{" + name + "}:gathers"}
+	return permitKeys{
+		Counter: name, Taken: "{" + name + "}:timeout", Line: "{" + name + "}:line", Wants: "{" + name + "}:wants",
+		Channel: "redisson_sc:{" + name + "}",
+	}
 }
 
 // permitHolder spells out a holder: eight bytes of its manager, which differ in the last one
@@ -49,16 +52,14 @@ type permitOp struct {
 	n                   int
 	limit, life, gather int64
 	most                int
-	ends                string // the manager whose gathering a release ends: a or b
 	holders             []string
-}
 
-// gathererOf spells out who gathers.
-func gathererOf(manager string) string {
-	if manager == "" {
-		return ""
-	}
-	return permitHolder(manager + "0")[:8]
+	// The manager is the first letter of the first holder, unless it is set.
+	manager string
+	id      int64 // of the script
+	waits   int64
+	leaves  bool
+	blind   bool // PUBLISH counts not all who hear
 }
 
 // runPermits runs a script for some operations, which have the same life.
@@ -70,24 +71,32 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 			args = append(args, strconv.FormatInt(n, 10))
 		}
 	}
+	flag := map[bool]string{false: "0", true: "1"}
 	if script != "permits_release" {
 		number(ops[0].life)
+	}
+	if script == "permits_acquire" || script == "permits_release" {
+		manager := ops[0].manager
+		if manager == "" {
+			manager = ops[0].holders[0][:1]
+		}
+		args = append(args, manager, flag[!ops[0].blind])
 	}
 	for _, op := range ops {
 		k := permitKeysOf(op.name)
 		keys = append(keys, k.Counter, k.Taken)
 		switch script {
 		case "permits_acquire":
-			args = append(args, k.Channel, k.Gatherer)
-			number(int64(op.n), op.limit, op.gather, int64(op.most), int64(len(op.holders)))
+			args = append(args, k.Channel, k.Line, k.Wants)
+			number(op.id, op.waits, int64(op.n), op.limit, op.gather, int64(op.most), int64(len(op.holders)))
 		case "permits_transfer":
 			args = append(args, k.Channel)
 			number(int64(op.n), int64(len(op.holders)))
 		case "permits_release":
-			args = append(args, k.Channel, k.Gatherer)
-			number(int64(op.most))
-			args = append(args, gathererOf(op.ends))
-			number(int64(len(op.holders)))
+			args = append(args, k.Channel, k.Line, k.Wants)
+			number(op.id)
+			args = append(args, flag[op.leaves])
+			number(int64(op.most), int64(len(op.holders)))
 		case "permits_renew":
 			number(int64(op.n))
 		}
@@ -131,12 +140,12 @@ func (s *scriptServer) give(t testing.TB, name, free string, taken map[string]in
 }
 
 // permits prints what a server has of a name: the counter, then the permits that are taken
-// with their lives, and who gathers.
+// with their lives, and the line.
 func (s *scriptServer) permits(t testing.TB, name string) string {
 	t.Helper()
 	k := permitKeysOf(name)
 	v := s.all(t, []string{"TIME"}, []string{"GET", k.Counter}, []string{"ZRANGE", k.Taken, "0", "-1", "WITHSCORES"},
-		[]string{"GET", k.Gatherer}, []string{"PTTL", k.Gatherer})
+		[]string{"LRANGE", k.Line, "0", "-1"}, []string{"HGETALL", k.Wants})
 	now, free := permitClock(v[0]), "none"
 	if v[1] != nil {
 		free = v[1].(string)
@@ -149,8 +158,15 @@ func (s *scriptServer) permits(t testing.TB, name string) string {
 	}
 	slices.Sort(taken)
 	out := append([]string{free}, taken...)
-	if v[3] != nil {
-		out = append(out, fmt.Sprintf("%c gathers for %s", v[3].(string)[7], s.show(v[4])))
+	line, flat := v[3].([]any), v[4].([]any)
+	require.Len(t, flat, 2*len(line))
+	for _, manager := range line {
+		words := strings.Fields(flat[slices.Index(flat, manager)+1].(string))
+		told := ""
+		if words[2] != "0" {
+			told = "!"
+		}
+		out = append(out, fmt.Sprintf("%s wants %s%s", manager, words[0], told))
 	}
 	return strings.Join(out, " ")
 }
@@ -192,74 +208,138 @@ func TestScript_PermitsLimit(t *testing.T) {
 	})
 }
 
-// Of two managers that want several permits one gathers at a time.
-func TestScript_PermitsOneGathers(t *testing.T) {
+// The line is served in order. A manager gets free permits if enough are left for those before it.
+func TestScript_PermitsLine(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		s.prepare(t, "")
-		s.give(t, "p", "2", permitTaken{"c1.0": 20000})
+		k := permitKeysOf("p")
+		e := listen(t, s, k.Channel, k.Channel+":a", k.Channel+":b", k.Channel+":c")
+		id := int64(0)
 		try := func(n int, holders ...string) string {
-			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: n, limit: 3, life: 30000, gather: 10000, most: 3, holders: holders})
+			id++
+			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: id, waits: 50000, n: n, limit: 3, life: 30000, most: 3, holders: holders})
 		}
-		require.Equal(t, "[[10000 1]]", try(3, "a1"))
-		require.Equal(t, "[[10000 0]]", try(3, "b1"), "a gathers")
-		require.Equal(t, "0 a1.0~10000 a1.1~10000 c1.0~20000 a gathers for 10000", s.permits(t, "p"))
-		require.Equal(t, "[[1 0]]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"c1"}}))
-		require.Equal(t, "[[10000 0]]", try(1, "b2"), "what is free is for a")
-		plain := permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"b2"}}
-		require.Equal(t, "[10000]", s.runPermits(t, s.wire, "permits_acquire", plain), "and this tells until when")
-		require.Equal(t, "1 a1.0~10000 a1.1~10000 a gathers for 10000", s.permits(t, "p"))
-		require.Equal(t, "[nil]", try(3, "a3", "a1"))
-		require.Equal(t, "0 a3.0~30000 a3.1~30000 a3.2~30000", s.permits(t, "p"), "nobody gathers any more")
-		require.Equal(t, "[[30000 1]]", try(3, "b3"))
+		release := func(holder string) string {
+			return s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{holder}})
+		}
+		told := func(managers ...string) (out []string) {
+			for _, m := range managers {
+				name, free, _ := strings.Cut(m, " ")
+				out = append(out, strings.TrimSuffix(k.Channel+":"+name, ":")+" "+free)
+			}
+			return out
+		}
+		s.prepare(t, "")
+		s.give(t, "p", "0", permitTaken{"d1.0": 20000, "d2.0": 20000, "d3.0": 20000})
+		require.Equal(t, "[20000]", try(2, "a1"))
+		require.Equal(t, "[20000]", try(1, "b1"))
+		require.Equal(t, "[20000]", try(1, "c1"))
+		require.Equal(t, "[20000]", try(1, "c2"), "a manager has one place")
+		require.Equal(t, "0 d1.0~20000 d2.0~20000 d3.0~20000 a wants 2 b wants 1 c wants 1", s.permits(t, "p"))
+		require.Equal(t, "50000", s.show(s.do(t, "PTTL", k.Line)))
+		require.Equal(t, "50000", s.show(s.do(t, "PTTL", k.Wants)))
+
+		require.Equal(t, "[[1 1]]", release("d1"))
+		require.Equal(t, told(" 01"), e.heard(t), "one is not enough for a, who is first")
+		require.Equal(t, "[20000]", try(1, "b2"), "and is kept for a")
+		require.Equal(t, "[[1 1]]", release("d2"))
+		require.Equal(t, told("a 2", " 02"), e.heard(t))
+		require.Equal(t, "2 d3.0~20000 a wants 2! b wants 1 c wants 1", s.permits(t, "p"))
+		require.Regexp(t, `^\[(2000|199\d)\]$`, try(1, "b3"), "if a is gone, its place is free in two seconds")
+		require.Equal(t, "[[1 1]]", release("d3"))
+		require.Equal(t, told("b 1", " 03"), e.heard(t), "a was told before")
+		require.Regexp(t, `^\[(2000|199\d)\]$`, try(1, "c3"))
+		require.Equal(t, "[nil]", try(1, "b4"), "three are enough for a and b")
+		require.Equal(t, "[nil]", try(2, "a2"))
+		require.Equal(t, "0 a2.0~30000 a2.1~30000 b4.0~30000 c wants 1", s.permits(t, "p"))
+		require.Empty(t, e.heard(t))
+
+		require.Equal(t, "[[1 1]]", release("b4"))
+		require.Equal(t, told("c 1", " 01"), e.heard(t))
+		require.Equal(t, "[nil]", try(1, "c4"))
+		require.Equal(t, "0 a2.0~30000 a2.1~30000 c4.0~30000", s.permits(t, "p"))
 	})
 }
 
-// A manager that gathers no more tells the others, who were refused what is free.
-func TestScript_PermitsGatheringEnds(t *testing.T) {
+// A place goes if nobody listens on the channel of its manager, or two seconds after its manager was
+// told, or if the manager leaves the line.
+func TestScript_PermitsPlacesEnd(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		e := listen(t, s, permitKeysOf("p").Channel)
-		told := func(n string) []string { return []string{permitKeysOf("p").Channel + " " + n} }
-		gather := func(holders ...string) string {
-			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: holders})
+		k := permitKeysOf("p")
+		e := listen(t, s, k.Channel+":b", k.Channel+":c")
+		try := func(id int64, holder string, waits int64, blind bool) string {
+			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: id, waits: waits, n: 1, limit: 1, life: 30000, most: 1, holders: []string{holder}, blind: blind})
 		}
-		release := func(ends string, holders ...string) string {
-			return s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 3, ends: ends, holders: holders})
+		release := func(op permitOp) string {
+			op.name, op.most = "p", 1
+			return s.runPermits(t, s.wire, "permits_release", op)
 		}
-		s.prepare(t, "")
-		s.give(t, "p", "0", permitTaken{"c1.0": 20000, "c2.0": 20000, "c2.1": 20000, "c2.2": 20000, "c3.0": 0})
-		require.Equal(t, "[[10000 1]]", gather("a1"))
-		require.Equal(t, "[[3 1]]", release("", "c2"))
-		require.Equal(t, told("3"), e.heard(t))
-		require.Equal(t, "[nil]", gather("a2", "a1"))
-		require.Equal(t, told("1"), e.heard(t), "one is left")
-		require.Equal(t, "1 a2.0~30000 a2.1~30000 a2.2~30000 c1.0~20000", s.permits(t, "p"))
+		full := func() {
+			s.prepare(t, "")
+			s.give(t, "p", "0", permitTaken{"d1.0": 20000})
+		}
+		full()
+		require.Equal(t, "[20000]", try(1, "a1", 50000, false))
+		require.Equal(t, "[20000]", try(2, "b1", 50000, false))
+		require.Equal(t, "[20000]", try(3, "e1", 0, false), "a try that does not wait")
+		require.Equal(t, "[[1 0]]", release(permitOp{holders: []string{"d1"}}))
+		require.Equal(t, []string{k.Channel + ":b 1"}, e.heard(t))
+		require.Equal(t, "1 b wants 1!", s.permits(t, "p"), "a is gone")
 
-		require.Equal(t, "[[10000 1]]", gather("b1"), "two are missing")
-		require.Equal(t, "[[3 1]]", release("", "a2"))
-		require.Equal(t, told("3"), e.heard(t))
-		require.Equal(t, "[nil]", release("", "b2"), "another request of b")
-		require.Equal(t, "[nil]", release("a", "a4"), "a does not gather")
-		require.Empty(t, e.heard(t))
-		require.Equal(t, "3 b1.0~10000 c1.0~20000 b gathers for 10000", s.permits(t, "p"))
-		require.Equal(t, "[nil]", release("b"), "b1's run is not known here")
-		require.Equal(t, told("3"), e.heard(t))
-		require.Equal(t, "3 b1.0~10000 c1.0~20000", s.permits(t, "p"))
-
-		s.prepare(t, "")
-		s.give(t, "p", "5", nil)
-		require.Equal(t, "[nil]", gather("a5"))
-		require.Empty(t, e.heard(t), "nobody was refused")
-		s.do(t, "SET", permitKeysOf("p").Gatherer, "somebody")
-		plain := permitOp{name: "p", n: 1, limit: 5, life: 30000, most: 1, holders: []string{"d1"}}
-		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, ends: "d", holders: []string{"d1"}}))
-		require.Equal(t, "[[3 1]]", release("", "a5"))
+		full()
+		try(1, "a1", 50000, false)
+		try(2, "b1", 50000, false)
+		release(permitOp{holders: []string{"d1"}, blind: true})
+		require.Equal(t, "1 a wants 1! b wants 1", s.permits(t, "p"), "a may be there")
+		require.Regexp(t, `^\[(2000|199\d)\]$`, try(3, "b2", 50000, true))
+		require.Equal(t, "[nil]", try(4, "b3", 50000, false), "all who hear are counted")
+		require.Equal(t, "0 b3.0~30000", s.permits(t, "p"))
 		e.heard(t)
-		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", plain), "what never ends is no gathering")
 
+		full()
+		try(1, "b1", 50000, false)
+		try(2, "c1", 50000, false)
+		release(permitOp{holders: []string{"d1"}})
+		require.Equal(t, []string{k.Channel + ":b 1"}, e.heard(t))
+		s.do(t, "HSET", k.Wants, "b", fmt.Sprintf("1 1 %d", s.now(t)-2001))
+		require.Equal(t, "[nil]", try(3, "c2", 50000, false), "b was told long ago")
+		require.Equal(t, "0 c2.0~30000", s.permits(t, "p"))
+
+		full()
+		try(5, "b1", 50000, false)
+		try(6, "c1", 50000, false)
+		require.Equal(t, "[nil]", release(permitOp{manager: "b", id: 4, leaves: true}))
+		require.Equal(t, "0 d1.0~20000 b wants 1 c wants 1", s.permits(t, "p"), "a newer script has joined")
+		try(4, "b1", 50000, false)
+		require.Equal(t, "0 d1.0~20000 b wants 1 c wants 1", s.permits(t, "p"))
+		release(permitOp{holders: []string{"d1"}})
+		require.Equal(t, "[nil]", release(permitOp{manager: "b", id: 7, leaves: true}))
+		require.Equal(t, []string{k.Channel + ":b 1", k.Channel + ":c 1"}, e.heard(t), "what was kept for b is for c")
+		require.Equal(t, "1 c wants 1!", s.permits(t, "p"))
+	})
+}
+
+// The first manager of the line gathers. It is told of each permit that comes free.
+func TestScript_PermitsFirstGathers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		k := permitKeysOf("p")
+		e := listen(t, s, k.Channel+":a", k.Channel+":b")
+		id := int64(0)
+		try := func(holders ...string) string {
+			id++
+			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: id, waits: 50000, n: 3, limit: 3, life: 30000, gather: 10000, most: 3, holders: holders})
+		}
 		s.prepare(t, "")
-		s.give(t, "p", "0", permitTaken{"c1.0": 20000, "c1.1": 20000, "c1.2": 20000})
-		require.Equal(t, "[[20000 1]]", gather("a6"))
-		require.Equal(t, "[10000]", s.runPermits(t, s.wire, "permits_acquire", plain), "until the gathering ends")
+		s.give(t, "p", "1", permitTaken{"d1.0": 20000, "d2.0": 20000})
+		require.Equal(t, "[[10000 1]]", try("a1"))
+		require.Equal(t, "[[10000 0]]", try("b1"))
+		require.Equal(t, "0 a1.0~10000 d1.0~20000 d2.0~20000 a wants 1 b wants 3", s.permits(t, "p"))
+		s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"d1"}})
+		require.Equal(t, []string{k.Channel + ":a 1"}, e.heard(t))
+		require.Equal(t, "[[10000 1]]", try("a2", "a1"))
+		s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"d2"}})
+		require.Equal(t, []string{k.Channel + ":a 1"}, e.heard(t))
+		require.Equal(t, "[nil]", try("a3", "a2"))
+		require.Equal(t, "0 a3.0~30000 a3.1~30000 a3.2~30000 b wants 3", s.permits(t, "p"))
 	})
 }
 
@@ -278,7 +358,7 @@ var permitScriptTests = []struct {
 	{what: "the first sets the limit", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
 		reply: "[nil]", then: "3 a1.0~30000 a1.1~30000"},
 	{what: "a late copy does not shorten what was renewed", free: "3", taken: permitTaken{"a1.0": 50000, "a1.1": 50000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "3 a1.0~50000 a1.1~50000"},
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "3 a1.0~50000 a1.1~50000"},
 	{what: "the limit of the server counts", free: "1", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
 		reply: "[[-2 1]]", then: "1"},
 	{what: "the limit is zero", free: "0", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
@@ -290,13 +370,13 @@ var permitScriptTests = []struct {
 	{what: "an old one has expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
 		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 b2.0~20000"},
 	{what: "more have expired than it takes", free: "0", taken: permitTaken{"b1.0": 0, "b1.1": 0}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1 a1.0~30000", told: "1"},
+		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1 a1.0~30000", told: "01"},
 	{what: "too few have expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b2.0~20000", told: "1"},
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b2.0~20000", told: "01"},
 	{what: "takes over what an earlier run has", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000}, script: "permits_acquire",
 		op: permitOp{n: 3, limit: 5, life: 30000, most: 3, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000 a2.2~30000"},
 	{what: "gives back what an earlier run has", free: "0", taken: permitTaken{"a1.0": 20000, "b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a2", "a1"}}, reply: "[20000]", then: "1 b1.0~20000", told: "1"},
+		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a2", "a1"}}, reply: "[20000]", then: "1 b1.0~20000", told: "01"},
 	{what: "another manager's stay", free: "0", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
 		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1", "a2"}}, reply: "[20000]", then: "0 b1.0~20000"},
 	{what: "a counter that was deleted", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
@@ -310,21 +390,21 @@ var permitScriptTests = []struct {
 		op: permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]", then: "-1 b2.0~20000"},
 
 	{what: "gathers", free: "1", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[10000 1]]",
-		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a gathers for 10000"},
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a1"}}, reply: "[[10000 1]]",
+		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a wants 1"},
 	{what: "gathers nothing yet", free: "0", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a1"}}, reply: "[[20000 1]]",
-		then: "0 b1.0~20000 b1.1~20000 a gathers for 10000"},
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a1"}}, reply: "[[20000 1]]",
+		then: "0 b1.0~20000 b1.1~20000 a wants 1"},
 	{what: "gathers on", free: "1", taken: permitTaken{"a1.0": 10000, "b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
-		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a gathers for 10000"},
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
+		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a wants 1"},
 	{what: "an own one that has expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_acquire",
 		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000"},
 	{what: "has gathered all", free: "1", taken: permitTaken{"a1.0": 10000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
+		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
 
 	{what: "gathers not what there is not", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, most: 3, holders: []string{"a1"}}, reply: "[[-2 2]]", then: "1 b1.0~20000"},
+		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a1"}}, reply: "[[-2 2]]", then: "1 b1.0~20000"},
 
 	{what: "from one to the next", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_transfer",
 		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~30000"},
@@ -345,15 +425,15 @@ var permitScriptTests = []struct {
 		op: permitOp{n: 1, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.0~0"},
 
 	{what: "two", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[2 1]]", then: "3 b1.0~20000", told: "3", again: "[nil]"},
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[2 1]]", then: "3 b1.0~20000", told: "03", again: "[nil]"},
 	{what: "of several holders", free: "0", taken: permitTaken{"a1.0": 20000, "a2.1": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a3", "a1", "a2"}}, reply: "[[2 1]]", then: "2", told: "2", again: "[nil]"},
+		op: permitOp{most: 2, holders: []string{"a3", "a1", "a2"}}, reply: "[[2 1]]", then: "2", told: "02", again: "[nil]"},
 	{what: "none", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_release",
 		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "1 b1.0~20000"},
 	{what: "one has expired", free: "0", taken: permitTaken{"a1.0": 0, "a1.1": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[1 1]]", then: "2", told: "2", again: "[nil]"},
+		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[1 1]]", then: "2", told: "02", again: "[nil]"},
 	{what: "all have expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_release",
-		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1", told: "1"},
+		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1", told: "01"},
 	{what: "more than there are", free: "-2", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
 		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "-1", again: "[nil]"},
 	{what: "without a counter", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
@@ -396,7 +476,7 @@ func TestScripts_Permits(t *testing.T) {
 // total returns how many permits of p there are.
 func (s *scriptServer) total(t testing.TB) int {
 	t.Helper()
-	fields := strings.Fields(strings.Split(s.permits(t, "p"), " gathers")[0])
+	fields := strings.Fields(s.permits(t, "p"))
 	n := must(strconv.Atoi(fields[0]))(t)
 	for _, f := range fields[1:] {
 		if strings.Contains(f, "~") {
@@ -421,7 +501,7 @@ func TestScript_PermitsOutOfMemory(t *testing.T) {
 		reply, then string
 	}{
 		{"permits_acquire", "3", nil, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, "[!OOM", "3"},
-		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, most: 2, holders: []string{"b1"}}, "[!OOM", "1 a1.0~20000 a1.1~20000"},
+		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"b1"}}, "[!OOM", "1 a1.0~20000 a1.1~20000"},
 		{"permits_acquire", "0", own, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"b1"}}, "[20000]", "0 a1.0~20000 a1.1~20000"},
 		{"permits_transfer", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, "[0]", "1 a2.0~30000 a2.1~30000"},
 		{"permits_renew", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a1"}}, "[]", "1 a1.0~30000 a1.1~30000"},
@@ -455,7 +535,7 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 	calls := map[string][]permitOp{
 		"permits_acquire": {
 			{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a5"}}, {n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a5", "a1"}},
-			{n: 5, limit: 5, life: 30000, gather: 10000, most: 5, holders: []string{"a5", "a1"}},
+			{n: 5, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 5, holders: []string{"a5", "a1"}},
 		},
 		"permits_transfer": {{n: 2, life: 30000, holders: []string{"a5", "a1"}}}, "permits_renew": {{n: 2, life: 30000, holders: []string{"a1"}}},
 		"permits_release": {{most: 2, holders: []string{"a5", "a1"}}},

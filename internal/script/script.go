@@ -4,14 +4,22 @@ package script
 
 import (
 	"embed"
+	"slices"
 	"strings"
 )
 
 //go:embed *.lua
 var files embed.FS
 
-// fair is the part with which each script of fair locks begins.
-const fair = "fair"
+// A begin is the file of a part with which some scripts begin.
+type begin struct{ part, scripts string }
+
+// begins has the parts with which scripts begin, by the first letters of the scripts' names.
+var begins = []begin{
+	{"fair", "fair_"},
+	{"line", "permits_acquire"},
+	{"line", "permits_release"},
+}
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
 func Text(name string) string {
@@ -19,8 +27,10 @@ func Text(name string) string {
 	if err != nil {
 		panic(err) // a typo, which shows when package wire is imported
 	}
-	if strings.HasPrefix(name, fair+"_") {
-		return Text(fair) + string(text)
+	for _, b := range begins {
+		if strings.HasPrefix(name, b.scripts) {
+			return Text(b.part) + string(text)
+		}
 	}
 	return string(text)
 }
@@ -29,7 +39,8 @@ func Text(name string) string {
 func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
-		if name := strings.TrimSuffix(e.Name(), ".lua"); name != fair {
+		name := strings.TrimSuffix(e.Name(), ".lua")
+		if !slices.ContainsFunc(begins, func(b begin) bool { return b.part == name }) {
 			names = append(names, name)
 		}
 	}

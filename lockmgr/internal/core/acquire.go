@@ -7,15 +7,19 @@ import "time"
 func (m *Machine) ask(e *entry) {
 	n := e.of
 	if t := &n.details.turns; n.hasDetails() && n.takesTurns() {
-		if n.runsOn(e) {
-			t.skip(m.now)
-		} else {
-			t.elapse(m.now, &m.cfg, e.phase != idle)
-		}
+		t.elapse(m.now, &m.cfg, e.phase != idle)
 		if t.comeBack(m.now, &m.cfg); !t.mayTry(m.now) {
 			m.subscribe(n)
 			m.becomeWaiting(e, t.wakeAt(m.now))
 			m.failImpatient(n, ErrNotAcquired) // if nobody waits then, the entry rests
+			return
+		}
+	}
+	if p := n.pool(); p != nil {
+		if p.outsiders.advance(m.now, &n.details.turns, p.held, &m.cfg); m.now < p.outsiders.until {
+			m.subscribe(n)
+			m.becomeWaiting(e, p.outsiders.nextLook(&m.cfg))
+			m.failImpatient(n, ErrNotAcquired)
 			return
 		}
 	}
@@ -83,13 +87,11 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		if u := e.upkeep(); n.hasDetails() {
 			u.retry.succeeded()
 			u.life.long, u.life.until = false, later(m.now, op.Lease)
-			if n.takesTurns() && !n.runsOn(e) && !n.details.turns.askedBeforePause(op.Sent) {
+			if n.takesTurns() {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			if !n.hasOthers(e) {
-				*e.firstPass() = 0
-			}
+			u.firstPass, u.grants = 0, 0
 			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
 		}
 		m.passOn(e, op)
@@ -151,8 +153,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	t := &n.details.turns
 	n.details.special.refused(e, r)
 	m.gatherRefused(e, r)
-	if n.takesTurns() && !n.runsOn(e) && r.Limit == 0 {
-		t.refused(m.now, &m.cfg, e.woken || n.hasOthers(e))
+	if n.takesTurns() {
+		t.refused(m.now, &m.cfg, e.woken)
 	}
 	e.number = 0
 	poll := m.now + m.poll(n, r.TTL)
@@ -188,6 +190,6 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 			poll = t.wakeAt(m.now)
 		}
 		m.becomeWaiting(e, poll)
-		m.hear(n)
+		n.details.special.hear(m, n)
 	}
 }

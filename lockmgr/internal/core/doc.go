@@ -74,13 +74,9 @@
 // hundreds of entries. Some entries are held, and more entries are asked for if requests wait. How
 // many may be asked for at a time is a guess at how many permits are free: eight at first, twice as
 // many after a grant, one after a refusal. A refused entry goes on waiting only if no further entry
-// is asking, waiting or passing. When an entry is released, a waiting entry tries again, because
-// the released permits may be enough.
-//
-// A refusal may be due to entries of this manager. Such a refusal says nothing about the turns of
-// others. All entries of a name share one run, of PassCount grants for each entry. When the run is
-// over, each entry is released as its hold ends, until the pause is over. The turns of all entries
-// count as one turn.
+// is asking, waiting or passing. The server keeps the managers that wait in a line, and tells them
+// when permits are for them. So managers take no turns: the section Turns does not concern permits.
+// While others wait, each entry is released after PassCount grants or PassTime: see pool.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An event
 // about an entry leads to no work for further held entries: see index.go.

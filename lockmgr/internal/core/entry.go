@@ -90,6 +90,8 @@ type upkeep struct {
 	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
 	// the entry came to us. firstPass is zero before. See keptLong.
 	firstPass time.Duration
+	// grants is how many requests have got the entry since the entry came to us.
+	grants int
 	// keepUntil is the instant until which the entry is kept although nobody here
 	// waits: see keep.
 	keepUntil time.Duration
@@ -116,16 +118,6 @@ func (e *entry) upkeep() *upkeep {
 		return &e.of.details.upkeep
 	}
 	return &e.of.details.extra[e.extraPos-1].upkeep
-}
-
-// firstPass returns a pointer to upkeep.firstPass of the entry. Several entries of a name share one
-// firstPass, so that their manager gives all entries back at the same time. The name must have
-// details of its own.
-func (e *entry) firstPass() *time.Duration {
-	if x := e.of.index(); x != nil {
-		return &x.firstPass
-	}
-	return &e.upkeep().firstPass
 }
 
 // makeUpkeep returns the entry's upkeep for writing. The first call makes the name's

@@ -51,16 +51,17 @@ type (
 		// Item is the position, from 1, of the item with the channel if Name is the key of a set.
 		// Item is zero for a single name.
 		Item int
-		// Place is the place with the channel, for the kind Fair. Place is zero if the event came
-		// on the channel of the name. Subscribed counts for the channel of a name only.
+		// Place is the place with the channel, for the kind Fair, or OwnPlace. Place is zero if the
+		// event came on the channel of the name.
 		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
 		// Grant is the grant by message that the newest message was, or zero.
 		Grant Grant
 		// Confirmed reports whether the subscription was confirmed since the last Wake. Message
-		// reports whether a message came since the last Wake, and More whether several came.
-		Confirmed, Message, More bool
+		// reports whether a message came since the last Wake, and More whether several came. Served
+		// reports whether the only message is of a script that has served the line: see pool.
+		Confirmed, Message, More, Served bool
 	}
 	// Verify: check whether the entries of a name are still on the server.
 	Verify struct{ Name string }
@@ -176,13 +177,16 @@ type Op struct {
 	// is what the shell says of the hold in the record that stays, or "".
 	Reserver *Request
 	Words    string
-	// EndsGathering is set in a release of permits by an entry that gathers.
-	EndsGathering bool
 	// Permits is how many permits the entry has or is to get, for the kind Permits. Most is the
 	// largest number of permits that any of the numbers may have. Limit is how many permits the
 	// name gets if the name has none yet.
 	Permits, Most int
 	Limit         int64
+	// Waits is for how long the place of this manager in the line lasts if an acquire of permits is
+	// refused. Zero means: the request does not wait. Leaves is set in a release of permits if the
+	// manager leaves the line. Counts is Config.TrustSubscribers.
+	Waits          time.Duration
+	Leaves, Counts bool
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
@@ -191,6 +195,7 @@ type Op struct {
 
 	entry *entry
 	told  bool // a message said what the operation did: see takeGrant
+	only  bool // no other acquire of the name was in flight: see pool
 }
 
 // A Reply is the outcome of an Op.

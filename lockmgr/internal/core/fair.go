@@ -15,4 +15,5 @@ var _ = register(Fair, fair{})
 // fair are the rules of Fair. Most are the rules of Exclusive: only the line differs.
 type fair struct{ exclusive }
 
-func (fair) places() bool { return true }
+func (fair) places() bool     { return true }
+func (fair) takesTurns() bool { return false }

@@ -157,9 +157,9 @@ const (
 // begins a new run if the present run is over, but a transfer of the run has reported that nobody
 // else subscribes.
 func (m *Machine) countHandoff(e *entry) {
-	t := &e.of.makeDetails().turns
-	if first := e.firstPass(); *first == 0 && !t.back {
-		*first = m.now
+	u, t := e.makeUpkeep(), &e.of.details.turns
+	if u.firstPass == 0 && !t.back {
+		u.firstPass = m.now
 	}
 	if t.fresh && m.decideRun(e) == askFirst {
 		t.newRun(m.now)
@@ -175,11 +175,16 @@ func (m *Machine) countHandoff(e *entry) {
 // there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
 	t := &e.of.details.turns
+	if p := e.of.pool(); p != nil {
+		p.outsiders.advance(m.now, t, p.held, &m.cfg)
+	}
 	ended := t.ended(m.mostGrants(t), m.now, &m.cfg)
 	switch {
+	case m.turnOver(e):
+		return standBack
 	case !e.of.takesTurns():
 		return goOn
-	case m.keptLong(e), t.back: // standing back concerns all entries of the name
+	case m.keptLong(e), t.back:
 		return standBack
 	case !ended, t.inCredit(m.now, e.since, &m.cfg):
 		return goOn
@@ -193,7 +198,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 // subscription must get a chance. The time counts from the first handoff. Until the first handoff,
 // the first holder kept everybody out, here and elsewhere.
 func (m *Machine) keptLong(e *entry) bool {
-	first := *e.firstPass()
+	first := e.upkeep().firstPass
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()
 }
 
@@ -201,9 +206,9 @@ func (m *Machine) keptLong(e *entry) bool {
 // again whether others wait.
 func (m *Machine) mostGrants(t *turns) int {
 	if t.noOthers && m.cfg.TrustSubscribers {
-		return 8 * t.passCount(&m.cfg)
+		return 8 * m.cfg.PassCount
 	}
-	return t.passCount(&m.cfg)
+	return m.cfg.PassCount
 }
 
 // wanted reports whether the first waiter may have an entry that is to be released, if the release
@@ -433,7 +438,7 @@ func (m *Machine) countOthers(e *entry, others int64) {
 	t, u := &e.of.details.turns, e.upkeep()
 	every := m.cfg.RecordEvery
 	t.others, t.noOthers = others, others == 0
-	if t.noOthers && e.of.takesTurns() {
+	if t.noOthers && !e.of.places() {
 		t.newRun(m.now)
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {

@@ -177,6 +177,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	// A hold that joins a hold does not count as a grant, unless no run has begun.
 	if n.hasDetails() && (h.next() == nil || n.details.turns.count == 0) {
 		n.details.turns.grant(m.now)
+		e.upkeep().grants++
 	}
 	m.tellGrant(r)
 }

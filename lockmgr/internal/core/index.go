@@ -1,9 +1,6 @@
 package core
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // An index has the entries of a name that may have many, by phase. So an event about an entry leads
 // to no work for further held entries. The special state of a kind with several entries embeds an
@@ -13,9 +10,6 @@ type index struct {
 	moving []*entry // neither idle nor held
 	idle   []*entry
 	held   int // how many are held
-
-	// firstPass is upkeep.firstPass of all entries.
-	firstPass time.Duration
 }
 
 // index returns the index of a name, or nil if the rules allow one entry.
@@ -55,6 +49,11 @@ func (x *index) list(p phase) *[]*entry {
 	return &x.moving
 }
 
+// any reports whether an entry is in a phase other than idle and held.
+func (x *index) any(p phase) bool {
+	return slices.ContainsFunc(x.moving, func(e *entry) bool { return e.phase == p })
+}
+
 // allIdle reports whether all entries other than except are idle.
 func (x *index) allIdle(except *entry) bool {
 	others := len(x.moving) + x.held
@@ -67,14 +66,19 @@ func (x *index) allIdle(except *entry) bool {
 // hasRoom reports whether the rules allow a name with an index one more entry.
 func (n *name) hasRoom() bool { return len(n.details.extra) < n.rules().entries()-1 }
 
-// another returns an idle entry with which to ask for the first waiter, or nil. another makes the
-// entry if all are in use and the kind's rules allow one more. another returns nil if enough
-// entries are being asked for already, or if others go first.
+// another returns an idle entry with which to ask for the first waiter, or nil. another returns nil
+// if enough entries are being asked for already.
 func (n *name) another() *entry {
-	x := n.index()
-	if x == nil || n.queue.head == nil || n.givesBack() || n.served(nil) {
+	if n.index() == nil || n.queue.head == nil || n.served(nil) {
 		return nil
 	}
+	return n.spare()
+}
+
+// spare returns an idle entry of a name with an index. spare makes the entry if all are in use and
+// the kind's rules allow one more, and else returns nil.
+func (n *name) spare() *entry {
+	x := n.index()
 	if last := len(x.idle) - 1; last >= 0 {
 		return x.idle[last]
 	}
@@ -84,13 +88,6 @@ func (n *name) another() *entry {
 	c := n.makeDetails()
 	c.extra = append(c.extra, &extra{entry: entry{of: n, extraPos: uint16(len(c.extra) + 1)}})
 	return &c.extra[len(c.extra)-1].entry
-}
-
-// givesBack reports whether an entry of several is being released so that others go first. No
-// further entry is asked for meanwhile, because the further entry could get what was released.
-func (n *name) givesBack() bool {
-	x := n.index()
-	return x != nil && slices.ContainsFunc(x.moving, func(e *entry) bool { return e.phase == releasing && e.upkeep().giveBack })
 }
 
 // served reports whether no further entry is to be asked for, because enough entries are asking,
@@ -116,32 +113,10 @@ func (n *name) allHeld() bool {
 	return x != nil && !n.hasRoom() && len(x.moving)+len(x.idle) == 0
 }
 
-// hasOthers reports whether an entry other than except is ours. A try for except may have been
-// refused because of our own entries. except may be nil.
-func (n *name) hasOthers(except *entry) bool {
-	x := n.index()
-	if x == nil {
-		return false
-	}
-	ours := x.held // each entry that is held is ours
-	if except != nil && except.phase == held {
-		ours--
-	}
-	return ours > 0 || slices.ContainsFunc(x.moving, func(e *entry) bool { return e != except && e.number != 0 })
-}
-
-// runsOn reports whether our run goes on while an entry is asked for: we have other entries, and do
-// not stand back. If the run goes on, the answer does not change the turns, because others share
-// the name with us.
-func (n *name) runsOn(except *entry) bool { return !n.details.turns.back && n.hasOthers(except) }
-
 // roomForTry reports whether a new request with Once set may get an entry of a name with an index.
-// The request may, unless others go first, or a request waits.
+// The request may, unless a request waits.
 func (m *Machine) roomForTry(n *name) bool {
 	x := n.index()
-	if !n.details.turns.mayTry(m.now) {
-		return false
-	}
 	room := n.hasRoom() || len(x.idle) > 0
 	for _, e := range x.moving {
 		switch e.phase {

@@ -337,7 +337,7 @@ func (l *line) notJoined(n *name, numbers []uint64) {
 // transferred subscribes if others come next, because we have to wait for others then.
 func (l *line) transferred(m *Machine, n *name) {
 	if l.front == 0 && n.queue.head != nil {
-		m.hear(n)
+		l.hear(m, n)
 	}
 }
 
@@ -361,7 +361,9 @@ func (l *line) granted(r *Request) {
 }
 
 // leftovers reports whether places that are over may be in the queue.
-func (l *line) leftovers() bool { return len(l.leaving) > 0 || l.last >= max(l.cleared, 1) }
+func (l *line) leftovers(n *name) bool {
+	return n.queue.head == nil && (len(l.leaving) > 0 || l.last >= max(l.cleared, 1))
+}
 
 // givenUp forgets the places that are over: the places have expired, or are left to expire.
 func (l *line) givenUp() { l.leaving, l.last = nil, 0 }
@@ -393,7 +395,7 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 		m.ask(e)
 	default:
 		m.becomeWaiting(e, m.now+m.poll(n, r.TTL))
-		m.hear(n)
+		n.details.special.hear(m, n)
 	}
 }
 
@@ -464,10 +466,10 @@ func (l *line) refuse(place uint64) {
 	}
 }
 
-// unwanted arranges that a script removes the record of a grant for which nobody waits: a script
+// told arranges that a script removes the record of a grant for which nobody waits: a script
 // that ran late has joined the place.
-func (m *Machine) unwanted(e *entry, g Grant) {
-	if l := e.of.line(); l != nil && g.Number != 0 && e.phase != held && e.phase != passing && e.of.placed(g.Number) == nil {
+func (l *line) told(m *Machine, n *name, ev Wake) {
+	if e, g := &n.entry, ev.Grant; g.Number != 0 && e.phase != held && e.phase != passing && n.placed(g.Number) == nil {
 		l.refuse(g.Number)
 		if e.phase == idle {
 			m.release(e)
@@ -492,11 +494,7 @@ func (l *line) unsubscribed(m *Machine, n *name) { m.hearPlace(n, 0) }
 // hear subscribes to the channels with the release for the first request: the channel of the
 // manager and, if clients take part that know only the channels of single places, the channel of
 // the first place.
-func (m *Machine) hear(n *name) {
-	l := n.line()
-	if l == nil {
-		return
-	}
+func (l *line) hear(m *Machine, n *name) {
 	place := uint64(0)
 	if r := n.queue.head; r != nil && !m.closing {
 		m.subscribe(n)

@@ -213,7 +213,7 @@ func (m *Machine) rest(e *entry) {
 		if n.sub != subNone {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
-		if t := &c.turns; t.others > 0 || t.back {
+		if t := &c.turns; n.takesTurns() && (t.others > 0 || t.back) {
 			// A pause of callers must not reset the turns.
 			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
 		}
@@ -252,7 +252,7 @@ func (m *Machine) restName(n *name) {
 // releaseOrRest is called when nobody here wants the entry any more, no script about the entry is
 // in flight, and the entry is not known to be ours.
 func (m *Machine) releaseOrRest(e *entry) {
-	if e.upkeep().unknown.strays() > 0 || e.of.details.special.leftovers() {
+	if e.upkeep().unknown.strays() > 0 || e.of.details.special.leftovers(e.of) {
 		m.release(e)
 		return
 	}

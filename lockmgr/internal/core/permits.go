@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -11,7 +12,8 @@ import (
 // A manager has an entry for each request that has permits, with as many permits as the request
 // wants. The entry passes to the next request if the next request wants as many. Otherwise the
 // entry is released, and the next request asks for what it wants. The server counts the free
-// permits. A request for several permits may gather: see gathering.
+// permits, and keeps the managers that wait in a line: see pool. A request for several permits may
+// gather: see gathering.
 //
 // The server does not tell whose permit comes free next. So a request for permits waits for no
 // owner in particular, and the search for deadlocks ignores the request. An owner that has a permit
@@ -30,6 +32,7 @@ func (permits) entries() int                  { return mostEntries }
 func (permits) again(*Hold, *Request) outcome { return never }
 func (permits) waitsFor(*Request, *Hold) bool { return false }
 func (permits) gone() error                   { return errReturn }
+func (permits) takesTurns() bool              { return false }
 
 func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Permits }
 
@@ -40,15 +43,45 @@ func (permits) doubts() bool { return false }
 
 // A pool is the special state of a name of kind Permits. The name keeps the pool while the name is
 // of kind Permits.
+//
+// # The line
+//
+// The server keeps the managers that wait for permits of a name in a line: see
+// internal/script/line.lua. A refused acquire joins the line. A script that leaves permits free
+// tells the managers for which they are, on a channel of each manager. A told manager asks. A
+// manager that gets permits, or for which nobody waits any more, leaves the line.
+//
+//	request ──▶ acquire: granted
+//	              │ refused: joins          told, poll
+//	              └──────────▶ in the line ───────────▶ acquire: granted, leaves
+//	                                │
+//	                                └─ nobody waits ──▶ release: leaves
+//
+// The messages are hints. If one is lost, the manager asks after two fifths of PlaceTime. Clients of
+// Redisson stand in no line: the manager looks when such a client says that permits came free.
+//
+// An entry passes in memory while nobody else is known to wait. Others wait if the channel of the
+// name has other subscribers, as the newest transfer says. Then a turn of an entry ends after
+// PassCount grants or PassTime: the entry is released, and its manager asks anew, behind those
+// that were there before.
 type pool struct {
-	limit int64 // how many permits the name gets if it has none yet, by the newest request
-	asks  int   // how many entries may be asked for at a time, as far as is known
+	limit  int64  // how many permits the name gets if it has none yet, by the newest request
+	asks   int    // how many entries may be asked for at a time, as far as is known
+	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
+	leaves uint64 // the script in flight that leaves the line, or zero
+	own    bool   // we are subscribed to the channel of this manager, beside the channel of the name
+	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
+	delivered [2]bool
 
+	outsiders outsiders
 	plain
 	index
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
+
+// OwnPlace is the Place of the channel on which the line tells a manager.
+const OwnPlace = 1
 
 // A manager asks for several entries at a time, because several permits may be free. A grant
 // doubles the number of entries asked for. A refusal sets the number to one, because each try costs
@@ -90,9 +123,137 @@ func (p *pool) mostAsked(first *Request) (n int) {
 
 func (p *pool) requested(limit int64) { p.limit = limit }
 
-func (p *pool) fill(_ *Machine, e *entry, op *Op, _ *Line) {
-	op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
-	op.EndsGathering = op.Verb == VerbRelease && e.gatherEnd() != Forever
+func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
+	op.Permits, op.Most, op.Limit, op.Counts = int(e.permits), int(e.most), p.limit, m.cfg.TrustSubscribers
+	switch {
+	case op.Verb == VerbAcquire && e.of.somebodyWaits():
+		op.only = !p.acquires()
+		op.Waits, p.joined = m.cfg.PlaceTime, op.ID
+	case op.Verb == VerbRelease && p.leftovers(e.of):
+		op.Leaves, p.leaves = true, op.ID
+	}
+}
+
+// somebodyWaits reports whether a request waits that does not try once.
+func (n *name) somebodyWaits() bool {
+	for r := range n.queue.all {
+		if !r.Once {
+			return true
+		}
+	}
+	return false
+}
+
+// answered notes whether a script has left the line. A newer script may have joined the line since.
+func (p *pool) answered(_ *Machine, r *Reply) {
+	left := r.Op.Leaves || r.Op.only && r.OK
+	if r.Ran == Yes && left && p.joined <= r.Op.ID {
+		p.joined = 0
+	}
+	if p.leaves == r.Op.ID {
+		p.leaves = 0
+	}
+}
+
+// leftovers reports whether a script must leave the line. An acquire in flight joins the line for the
+// next request, which may come before the answer.
+func (p *pool) leftovers(n *name) bool {
+	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires()
+}
+
+// acquires reports whether an acquire is in flight.
+func (p *pool) acquires() bool {
+	return slices.ContainsFunc(p.moving, func(e *entry) bool { return e.flight != 0 && e.flightVerb == VerbAcquire })
+}
+
+func (p *pool) givenUp() { p.joined = 0 }
+
+// hear subscribes to the channel of the manager.
+func (p *pool) hear(m *Machine, n *name) {
+	if !p.own && n.sub != subNone {
+		p.own = true
+		m.stats.Subscriptions++
+		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
+	}
+}
+
+func (p *pool) unsubscribed(m *Machine, n *name) {
+	if p.own {
+		m.stats.Subscriptions--
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
+	}
+	p.own, p.delivered = false, [2]bool{}
+}
+
+// hears notes whether the messages of a channel are delivered. The name is subscribed if the
+// messages of both channels are delivered. A message of a script that has served the line is for
+// clients of Redisson.
+func (p *pool) hears(_ *name, ev Wake) (Wake, bool) {
+	if ev.Place != 0 && !p.own {
+		return ev, false
+	}
+	p.delivered[ev.Place] = ev.Subscribed
+	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
+	ev.Confirmed = ev.Confirmed && ev.Subscribed
+	ev.Message = ev.Message && !ev.Served
+	return ev, true
+}
+
+// told asks for an entry if the manager was told of free permits, and no entry waits: the waiting
+// requests count on an entry that passes. If nobody waits, told leaves the line.
+func (p *pool) told(m *Machine, n *name, ev Wake) {
+	if ev.Message && ev.Place == 0 && !ev.More {
+		p.outsiders.heard = m.now
+	}
+	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 || p.any(waiting) || p.any(asking) {
+		return
+	}
+	switch e := n.spare(); {
+	case e == nil:
+	case n.queue.head != nil:
+		m.ask(e)
+	default:
+		p.joined = m.lastID
+		m.release(e)
+	}
+}
+
+// turnOver reports whether an entry is to be released instead of passed on.
+func (m *Machine) turnOver(e *entry) bool {
+	p := e.of.pool()
+	if p == nil {
+		return false
+	}
+	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
+	return m.now < p.outsiders.until || over && (e.of.details.turns.others > 0 || !m.cfg.TrustSubscribers)
+}
+
+// outsiders lets the clients that stand in no line have their share. A run of grants ends after
+// PassCount grants for each entry, or PassTime. In the pause that follows, this manager passes
+// nothing on and asks for nothing. The pause lasts for as long as the run, or until no outsider was
+// heard for BackTime.
+type outsiders struct {
+	heard        time.Duration // when an outsider has last said that permits came free, or zero
+	since, until time.Duration // the newest pause
+}
+
+// advance ends a pause, or begins a pause if the run is over.
+func (o *outsiders) advance(now time.Duration, t *turns, entries int, cfg *Config) {
+	switch {
+	case o.heard == 0 || now-o.heard >= cfg.ShareEvery: // there is no outsider any more
+		o.until = 0
+		t.newRun(now)
+	case now < o.until && now >= o.nextLook(cfg):
+		o.until = now
+	case now >= o.until && t.ended(cfg.PassCount*max(1, entries), now, cfg):
+		o.since, o.until = now, now+min(now-t.start, cfg.PassTime)
+		t.newRun(now)
+	}
+}
+
+// nextLook returns when a pause ends if no outsider is heard.
+func (o *outsiders) nextLook(cfg *Config) time.Duration {
+	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
 }
 
 // left is called when a request has left the queue. An entry that was refused more permits than the
@@ -115,7 +276,12 @@ func (n *name) fewer(op *Op) bool {
 	return n.pool() != nil && int(n.queue.head.own.Permits) < op.Permits
 }
 
-func (p *pool) refused(*entry, *Reply) { p.asks = 1 }
+// refused notes that the next try is to ask for one entry. If the try was for requests that do not
+// wait, it has not joined the line for those that have come since.
+func (p *pool) refused(e *entry, r *Reply) {
+	p.asks = 1
+	e.woken = e.woken || r.Op.Waits == 0
+}
 
 // failAbove fails the waiting requests for more permits than limit, which is how many there are.
 func (m *Machine) failAbove(n *name, limit int64) {
@@ -127,23 +293,7 @@ func (m *Machine) failAbove(n *name, limit int64) {
 }
 
 // acquired notes that an entry was acquired.
-func (p *pool) acquired(n *name) {
-	p.asks = min(2*p.asks, mostAsks)
-	t := &n.makeDetails().turns
-	t.entries = p.held
-	for _, e := range p.moving {
-		if e.number != 0 {
-			t.entries++
-		}
-	}
-}
-
-// turnSince returns the start of our turn, for the release at now of an entry that came at since.
-// Of several entries at the same time, each counts for its part of the turn: of four entries, for a
-// quarter of the turn's length.
-func (n *name) turnSince(now, since time.Duration) time.Duration {
-	return now - (now-since)/time.Duration(max(1, n.details.turns.entries))
-}
+func (p *pool) acquired(*name) { p.asks = min(2*p.asks, mostAsks) }
 
 // setPermits sets how many permits an entry is to get for a request. most stays larger while an
 // unanswered script may have recorded more under an earlier number of the entry.

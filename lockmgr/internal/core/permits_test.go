@@ -7,26 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ten entries that are given back after a second are one turn of a second, not ten.
-func TestPermits_TurnsOfSeveralEntries(t *testing.T) {
-	n := &name{kind: Permits, details: &noDetails}
-	n.entry.of = n
-	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "of a name of another kind")
-	n.details = permits{}.details(n)
-	p := n.pool()
-	// Eight are held. Of three that are asked for, two were granted.
-	p.held = 8
-	for _, number := range []uint64{9, 10, 0} {
-		p.moving = append(p.moving, &entry{of: n, number: number})
-	}
-	require.Equal(t, time.Second, n.turnSince(2*time.Second, time.Second), "nothing was acquired yet")
-	p.acquired(n)
-	require.Equal(t, 10, n.details.turns.entries)
-	require.Equal(t, 1900*time.Millisecond, n.turnSince(2*time.Second, time.Second))
-	p.held = 3
-	require.Equal(t, 1900*time.Millisecond, n.turnSince(2*time.Second, time.Second), "when some have been given back, too")
-}
-
 // However many callers a name has, some work for one of them does not grow with the permits
 // that others have by more than a look at each.
 func TestPermits_ManyEntries(t *testing.T) {
@@ -138,50 +118,32 @@ func taken(t *testing.T, s *scripted) (lock func() *Request, held []*Request) {
 	return lock, held
 }
 
-// A manager that nobody is heard beside gives all its entries back at the same time, once in
-// a while, whenever each of them was first passed on.
-func TestPermits_OnePause(t *testing.T) {
+// While others wait, an entry is given back after its own turn, whatever others of its manager do.
+func TestPermits_TurnsOfEntries(t *testing.T) {
 	s := newScripted()
-	s.m.cfg.ShareEvery, s.m.cfg.BlindPause, s.m.cfg.BackTime = time.Second, 50*time.Millisecond, 10*time.Millisecond
+	s.m.cfg.PassTime, s.m.cfg.PassCount, s.subscribers = 100*time.Millisecond, 1000, 1
 	lock, held := taken(t, s)
-	waits := []*Request{lock(), lock(), lock()}
-	for step := range 100 { // each is passed on every 300 ms, each at another time
-		s.now += 30 * time.Millisecond
-		s.step(Tick{})
-		if r := held[step%10]; r.state == reqGranted {
-			s.step(Unlock{Request: r})
-			waits = append(waits, lock())
-		}
-		for i, r := range held {
-			if r.state == reqDone && waits[0].state == reqGranted {
-				held[i], waits = waits[0], waits[1:]
+	for range 50 {
+		lock()
+	}
+	given := func() (n int) {
+		for _, op := range s.ops {
+			if op.Verb == VerbRelease {
+				n++
 			}
 		}
+		return n
 	}
-	stood := s.m.Stats().StoodBack
-	require.Positive(t, stood)
-	require.LessOrEqual(t, stood, uint64(4), "once in three quarters of a second")
-}
-
-// Entries that come free during a pause begin no new one.
-func TestPermits_NoNewPause(t *testing.T) {
-	s := newScripted()
-	s.m.cfg.PassTime, s.m.cfg.BackTime, s.m.cfg.FarPause = 100*time.Millisecond, time.Second, time.Second
-	s.subscribers = 1
-	lock, held := taken(t, s)
-	var waits []*Request
-	for range 30 {
-		waits = append(waits, lock())
-	}
-	for _, r := range append(held, waits[:10]...) { // the first ten pass on: a run begins
-		if r == waits[0] {
-			s.now += time.Second
-		}
-		s.now += time.Millisecond
+	s.step(Unlock{Request: held[0]}) // a transfer tells of others
+	s.now += 60 * time.Millisecond
+	s.step(Unlock{Request: held[1]})
+	require.Zero(t, given())
+	s.now += 60 * time.Millisecond
+	for _, r := range held[2:5] {
 		s.step(Unlock{Request: r})
 	}
-	require.Zero(t, s.m.Stats().Held, "all were given back")
-	require.Equal(t, uint64(1), s.m.Stats().StoodBack)
+	require.Equal(t, 3, given())
+	require.Equal(t, uint64(3), s.m.Stats().StoodBack)
 }
 
 // A kind whose names may have several entries has an index of them: see settleEntry.

@@ -42,9 +42,11 @@ type rules interface {
 	// waitsFor only if the request waits behind a request for the side Alone.
 	waitsFor(r *Request, h *Hold) bool
 	// places reports whether the server keeps the waiters in order. The number of a waiting request
-	// is the request's place: see line. Managers share the time of a name without places by
-	// standing back: see turns.
+	// is the request's place: see line.
 	places() bool
+	// takesTurns reports whether managers share the time of the name by standing back: see turns.
+	// Otherwise the server says who is next.
+	takesTurns() bool
 	// details returns the details of a name that changes to the kind, while the name has none of
 	// its own.
 	details(n *name) *details
@@ -65,6 +67,7 @@ func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) places() bool                  { return false }
+func (usual) takesTurns() bool              { return true }
 func (usual) details(*name) *details        { return &noDetails }
 func (usual) gone() error                   { return errGone }
 
@@ -76,8 +79,8 @@ func (n *name) passesOn(e *entry, r *Request) bool {
 // places is rules.places of the name's kind.
 func (n *name) places() bool { return n.rules().places() }
 
-// takesTurns reports whether managers share the time of the name by standing back: see turns.
-func (n *name) takesTurns() bool { return !n.places() }
+// takesTurns is rules.takesTurns of the name's kind.
+func (n *name) takesTurns() bool { return n.rules().takesTurns() }
 
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }

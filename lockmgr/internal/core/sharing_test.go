@@ -19,7 +19,7 @@ type scripted struct {
 
 func newScripted() *scripted {
 	return &scripted{m: New(Config{
-		Lease: time.Hour, RetryTime: time.Hour, PassCount: 1 << 20, PassTime: time.Hour, PollMax: time.Hour, PollBlind: time.Hour,
+		Lease: time.Hour, RetryTime: time.Hour, PassCount: 1 << 20, PassTime: time.Hour, PollMax: time.Hour, PollBlind: time.Hour, PlaceTime: time.Hour,
 		TrustSubscribers: true, MaxLocks: 10,
 	})}
 }

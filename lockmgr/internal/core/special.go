@@ -20,8 +20,8 @@ type special interface {
 	// is nil or a Line that may be used again.
 	fill(m *Machine, e *entry, op *Op, spare *Line)
 	// leftovers reports whether a script must remove something of the name on the server,
-	// beside its entries, although nobody here waits.
-	leftovers() bool
+	// beside its entries, because nobody here waits.
+	leftovers(n *name) bool
 
 	// The methods below note what has happened.
 
@@ -48,8 +48,14 @@ type special interface {
 	// hears is called for each event of a channel, and returns what the event means for the name.
 	// hears returns false if the name no longer subscribes to the event's channel.
 	hears(n *name, ev Wake) (Wake, bool)
+	// told is called for each event that hears has returned. The server may have told this manager
+	// of something for which no entry waits.
+	told(m *Machine, n *name, ev Wake)
 	// signal is called for an event of a channel while a try is in flight.
 	signal(ev Wake)
+	// hear is called when a request has to wait for others. The name is subscribed, unless the
+	// manager is closing.
+	hear(m *Machine, n *name)
 	// unsubscribed is called when the subscription of the name ends.
 	unsubscribed(m *Machine, n *name)
 }
@@ -64,7 +70,7 @@ func (plain) indexed() *index        { return nil }
 func (plain) mostAsked(*Request) int { return 1 }
 
 func (plain) fill(*Machine, *entry, *Op, *Line) {}
-func (plain) leftovers() bool                   { return false }
+func (plain) leftovers(*name) bool              { return false }
 
 func (plain) requested(int64)              {}
 func (plain) queued(*name)                 {}
@@ -76,7 +82,9 @@ func (plain) acquired(*name)               {}
 func (plain) refused(*entry, *Reply)       {}
 func (plain) transferred(*Machine, *name)  {}
 func (plain) givenUp()                     {}
+func (plain) told(*Machine, *name, Wake)   {}
 func (plain) signal(Wake)                  {}
+func (plain) hear(*Machine, *name)         {}
 func (plain) unsubscribed(*Machine, *name) {}
 
 func (plain) hears(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }

@@ -232,12 +232,17 @@ func (s *story) line(line string) {
 	case "again": // the last answer, a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
-		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != ""}
+		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != "", Served: arg["served"] != ""}
 		wake.Grant = Grant{Number: uint64(count("grant", 0)), Sent: duration("sent", 0), Elapsed: duration("elapsed", 0), Lease: duration("life", 0), Token: count("token", 0)}
 		if isSet(wake.Name) && wake.Item == 0 {
 			for wake.Item = 1; wake.Item < len(itemsOf(wake.Name)); wake.Item++ {
 				s.step(wake)
 			}
+		}
+		if n := s.m.names[wake.Name]; n != nil && n.pool() != nil && wake.Confirmed && arg["place"] == "" {
+			own := wake // both channels of permits
+			own.Place = OwnPlace
+			s.step(own)
 		}
 		s.step(wake)
 	case "prolong":
@@ -317,8 +322,11 @@ func (s *story) describe(e Effect) string {
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
-		if o.EndsGathering {
-			d += " endsgathering"
+		if o.Kind == Permits && o.Verb == VerbAcquire && o.Waits == 0 {
+			d += " once"
+		}
+		if o.Leaves {
+			d += " leaves"
 		}
 		if o.Reserve != 0 {
 			d += fmt.Sprintf(" reserve=%v", o.Reserve)

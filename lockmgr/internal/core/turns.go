@@ -62,9 +62,8 @@ import "time"
 // polls. So once in Config.ShareEvery the pause is long enough for both, even if no other
 // subscriber is known. The long pause is called wide.
 type turns struct {
-	count   int           // grants of this run
-	start   time.Duration // when the first of them was made
-	entries int           // how many entries the manager had when the last one was acquired; zero of most kinds
+	count int           // grants of this run
+	start time.Duration // when the first of them was made
 
 	others   int64 // other subscribers, by the last reply that reported them
 	fresh    bool  // others was reported by a transfer of this run
@@ -150,10 +149,6 @@ func (t *turns) elapse(now time.Duration, cfg *Config, wanted bool) {
 	t.asOf = now
 }
 
-// skip notes that we have had entries since asOf, so that the time since asOf is nobody else's
-// turn.
-func (t *turns) skip(now time.Duration) { t.asOf = max(t.asOf, now) }
-
 // rate returns the estimated part of the time, in 1/256, for which others have the lock. The
 // estimate is low while we compete: nothing is sampled then, and a high estimate would give us more
 // than our share.
@@ -206,11 +201,8 @@ func (t *turns) turnEnded(now, since time.Duration, cfg *Config) {
 // inCredit reports whether others have had more than their share by more than BackTime, even if our
 // turn from since to now is added to owed. inCredit is false once a run has 2×PassCount grants.
 func (t *turns) inCredit(now, since time.Duration, cfg *Config) bool {
-	return t.count < 2*t.passCount(cfg) && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
+	return t.count < 2*cfg.PassCount && t.owed+(now-since)*time.Duration(max(1, t.share)) < -cfg.BackTime
 }
-
-// passCount returns after how many grants a run is over: Config.PassCount for each entry.
-func (t *turns) passCount(cfg *Config) int { return cfg.PassCount * max(1, t.entries) }
 
 // mostOwed returns the most that is owed, in either direction.
 func (c *Config) mostOwed() time.Duration {
@@ -220,7 +212,7 @@ func (c *Config) mostOwed() time.Duration {
 // over reports whether the run is over, or too much is owed. Too much is a PassTime for each
 // process that share counts, but no more than four PassTimes.
 func (t *turns) over(now time.Duration, cfg *Config) bool {
-	return t.ended(t.passCount(cfg), now, cfg) && !t.inCredit(now, now, cfg) ||
+	return t.ended(cfg.PassCount, now, cfg) && !t.inCredit(now, now, cfg) ||
 		t.owed >= min(cfg.PassTime, mostTurn)*time.Duration(max(1, min(t.share, 4)))
 }
 
@@ -273,13 +265,6 @@ func (t *turns) comeBack(now time.Duration, cfg *Config) {
 // mayTry reports whether we may try to get the lock. If we stand back, we may try once tryAt has
 // come. Call comeBack first.
 func (t *turns) mayTry(now time.Duration) bool { return !t.back || now >= t.tryAt }
-
-// askedBeforePause reports whether a try sent at an instant was sent before we stood back. The
-// answer to an earlier try does not tell what others do in the pause. Only with several entries can
-// a pause begin while a try is in flight: one entry is released while another is asked for.
-func (t *turns) askedBeforePause(sent time.Duration) bool {
-	return t.back && sent <= t.since && t.entries > 0
-}
 
 // hadTurns reports whether others have had turns while we stood back: at least one turn, or share
 // turns in a wide pause.

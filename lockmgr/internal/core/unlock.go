@@ -159,6 +159,10 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	if u := e.upkeep(); n.hasDetails() {
 		u.retry.succeeded()
+		if n.pool() != nil && u.giveBack {
+			m.noticeOf(n, Notice{What: StoodBack, N: u.grants})
+			m.stats.StoodBack++
+		}
 		if r.OK && e.number == 0 { // the removed record is not the confirmed one
 			u.unknown.removed()
 		}
@@ -197,20 +201,15 @@ func (m *Machine) endTurn(e *entry, others int64, told int) {
 	}
 	t := &n.details.turns
 	t.others, t.fresh = others, false
-	indexed := n.index() != nil
-	if indexed && !t.back {
-		t.skip(m.now)
-	}
-	t.turnEnded(m.now, n.turnSince(m.now, e.since), &m.cfg)
+	t.turnEnded(m.now, e.since, &m.cfg)
 	switch {
-	case t.back && indexed: // an entry that comes free while we stand back
 	case others == 0 && !(u.giveBack && m.keptLong(e)):
 		t.newRun(m.now)
 	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
 		m.noticeOf(n, Notice{What: StoodBack, N: t.count})
 		m.stats.StoodBack++
 		t.standBack(m.now, &m.cfg, &m.jitter)
-		*e.firstPass() = 0
+		u.firstPass = 0
 		m.subscribe(n)
 	}
 }
@@ -223,29 +222,14 @@ func (m *Machine) afterRelease(e *entry) {
 	}
 	m.gatherReleased(e)
 	switch {
-	case n.details.special.leftovers() && n.queue.head == nil: // some left while the release was in flight
+	case n.details.special.leftovers(n): // some left while the release was in flight
 		m.release(e)
 	case n.queue.head == nil || m.closing:
 		m.rest(e)
 	case n.served(e):
 		m.rest(e)
-		m.cameFree(n)
 	default:
 		m.ask(e)
-	}
-}
-
-// cameFree is called when one of several entries of a name was released. Another entry may wait for
-// what was released. Or the try of another entry may be refused, because the try ran before the
-// release.
-func (m *Machine) cameFree(n *name) {
-	for e := range n.toLookAt {
-		switch e.phase {
-		case asking:
-			e.woken = true
-		case waiting:
-			m.tryOrWait(e)
-		}
 	}
 }
 
@@ -312,7 +296,8 @@ func (m *Machine) leaveRecord(e *entry, err error) {
 func (m *Machine) passInstead(e *entry, err error) {
 	n := e.of
 	m.answerUnlock(e, err)
-	e.upkeep().giveBack, e.since, *e.firstPass() = false, m.now, m.now
+	u := e.makeUpkeep()
+	u.giveBack, e.since, u.firstPass, u.grants = false, m.now, m.now, 0
 	n.details.turns.newRun(m.now)
 	n.details.turns.back = false
 	m.passOn(e, nil)

@@ -57,7 +57,7 @@ func (m *Machine) wake(ev Wake) {
 	if foreign && n.endsTurn(ev) {
 		n.details.turns.message(m.now, &m.cfg, &m.jitter)
 	}
-	m.unwanted(&n.entry, ev.Grant)
+	n.details.special.told(m, n, ev)
 	for e := range n.toLookAt {
 		m.wakeEntry(e, ev, foreign, gap)
 	}
@@ -104,7 +104,7 @@ func (m *Machine) wakeWaiting(e *entry, ev Wake, gap bool) {
 // endsTurn reports whether a message of another process may end a turn of others. A message of an
 // item other than the item that a set waits for says nothing about turns.
 func (n *name) endsTurn(ev Wake) bool {
-	return n.takesTurns() && !n.runsOn(nil) && (n.worthTrying(ev) || n.held())
+	return n.takesTurns() && (n.worthTrying(ev) || n.held())
 }
 
 // takeEcho notes the arrival of a message, and returns whether the message is of our own release.
@@ -138,9 +138,6 @@ func (m *Machine) tryOrWait(e *entry) {
 	t := &e.of.details.turns
 	switch {
 	case e.flight != 0: // the answer to a look leads here again
-		return
-	case e.of.givesBack(): // the answer to the release leads here again
-		e.upkeep().retry.at = m.now + m.poll(e.of, -1)
 		return
 	}
 	if t.comeBack(m.now, &m.cfg); t.mayTry(m.now) {
@@ -179,10 +176,6 @@ func (m *Machine) waitOver(e *entry) {
 		m.release(e) // what it has got so far
 		return
 	}
-	if n.givesBack() {
-		e.upkeep().retry.at = m.now + m.poll(n, -1)
-		return
-	}
 	if t.comeBack(m.now, &m.cfg); t.mayTry(m.now) {
 		m.stats.Polls++
 		m.ask(e)
@@ -218,6 +211,9 @@ func (m *Machine) looked(e *entry, r *Reply) {
 // record expires, but no more than PollMax, or pollBlind if messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
+	if n.pool() != nil { // the first manager of the line may be gone
+		most = min(most, m.cfg.PlaceTime*2/5)
+	}
 	if n.sub != subOn {
 		most = m.pollBlind()
 	}
@@ -246,7 +242,7 @@ const mostOthers = 1 << 20
 // othersOf returns the number of other subscribers of a name's channel, or 1 if the number is
 // unknown. Names of this manager that wait for the same items count, too: see rivals.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
-	if !n.takesTurns() {
+	if n.places() {
 		return 0
 	}
 	if subscribers < 0 || !m.cfg.TrustSubscribers {

@@ -126,12 +126,16 @@ func (w *world) checkQueue(l *lockName, queue []string, by string) {
 	}
 }
 
-// queueOf returns the queue of a fair lock, for a trace.
+// queueOf returns the queue of a fair lock, or the line of permits, for a trace.
 func (w *world) queueOf(l *lockName) string {
-	if l.kind != core.Fair {
-		return ""
+	switch l.kind {
+	case core.Fair:
+		return fmt.Sprint(" queue ", w.queued(l))
+	case core.Permits:
+		free, _ := w.free(l)
+		return fmt.Sprintf(" free %d, line %v", free, w.line(l))
 	}
-	return fmt.Sprint(" queue ", w.queued(l))
+	return ""
 }
 
 // checkFirst checks that nobody waits who came into the queue before a member that was granted.

@@ -213,7 +213,8 @@ func (n *node) checkCost(l, of *lockName, left holder) {
 	if !slices.Contains(w.holders(of), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted || w.now < of.backUntil {
 		return
 	}
-	trying := n.m.Phase(l.key) == "releasing" || n.m.Phase(l.key) == "waiting" && w.now-n.trouble[l.index] < w.set.core.Lease
+	phase, troubled := n.m.Phase(l.key), w.now-n.trouble[l.index] < w.set.core.Lease
+	trying := phase == "releasing" || troubled && (phase == "waiting" || l.rules.entries() > 1) // Phase is that of the first entry
 	if n.inFlight(l) != 0 || trying || n.pausedUntil > w.now {
 		w.after(w.set.core.Lease, func() { n.checkCost(l, of, left) })
 		return

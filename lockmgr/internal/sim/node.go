@@ -337,7 +337,7 @@ func (n *node) before(ev core.Event) (core.Event, bool) {
 		n.chain[n.w.named(ev.Name).index] = 0
 		n.beforeWake(ev)
 		if ev.Grant.Number != 0 {
-			n.told[n.w.named(ev.Name).index] = told{ev.Grant, ev.epoch, ev.counterEpoch}
+			n.told[n.w.named(ev.Name).index] = told{Grant: ev.Grant, epoch: ev.epoch, counterEpoch: ev.counterEpoch}
 		}
 	case core.Tick, core.Close:
 		clear(n.chain)

@@ -38,6 +38,10 @@ func (permits) draw(s *settings, r *agenda.Rand) {
 		s.impatient = max(s.impatient, 30)
 	}
 	s.explicit, s.adopt, s.fenced, s.readers = 0, 0, 0, 0 // permits have no owners, tokens and sides
+	s.core.PlaceTime = r.LogBetween(s.timeout, 10*time.Second).Truncate(ms) + ms
+	if s.calm && s.faults&Force == 0 && r.Percent(60) {
+		s.core.PlaceTime = 10 * time.Minute // polls must not hide a lost message
+	}
 	if r.Percent(70) {
 		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
 		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
@@ -187,7 +191,7 @@ func (c *command) checkConserved() {
 	if !there {
 		return
 	}
-	c.name.leastFree = min(c.name.leastFree, w.unreserved(c.name))
+	c.name.leastFree = min(c.name.leastFree, free)
 	if taken := len(w.taken(c.name)); free < 0 || free+int64(taken) != int64(w.set.limit) {
 		w.violated("as many permits as there are", "%s: %s by %v leaves %d free and %d taken of %d", c.n.label, c.verb, c.owners, free, taken, w.set.limit)
 	}
@@ -207,7 +211,7 @@ func (w *world) checkFree(l *lockName) {
 		i := slices.IndexFunc(n.waiting, func(c *call) bool { return c.name == l })
 		p := &n.passedBy[l.index]
 		switch {
-		case n.dead || i < 0 || n.waiting[i].hopeless || int64(n.waiting[i].permits) > l.leastFree:
+		case n.dead || i < 0 || n.waiting[i].hopeless || int64(n.waiting[i].permits) > l.leastFree-w.ahead(l, n):
 			*p = passedBy{}
 		case p.first != n.waiting[i]:
 			*p = passedBy{first: n.waiting[i]}
@@ -218,16 +222,40 @@ func (w *world) checkFree(l *lockName) {
 			w.violated("free permits are taken", "%s: %s waits, and at least %d permits were free meanwhile", n.label, p.first, l.leastFree)
 		}
 	}
-	l.leastFree = w.unreserved(l)
+	l.leastFree, _ = w.free(l)
 }
 
-// unreserved returns how many free permits every manager can take.
-func (w *world) unreserved(l *lockName) int64 {
-	if w.server.Exists("{" + l.key + "}:gathers") {
-		return 0
+// line returns the managers that wait in the line, with what the server notes of each.
+func (w *world) line(l *lockName) (out []luaserver.Field) {
+	line, wants := w.server.Get("{"+l.key+"}:line"), w.server.Get("{"+l.key+"}:wants")
+	if line == nil || wants == nil {
+		return nil
 	}
-	free, _ := w.free(l)
-	return free
+	for _, label := range line.List {
+		i := slices.IndexFunc(wants.Fields, func(f luaserver.Field) bool { return f.Name == label })
+		if i >= 0 {
+			out = append(out, wants.Fields[i])
+		}
+	}
+	return out
+}
+
+// ahead returns how many permits the managers want that are before another in the line, and for
+// which requests wait.
+func (w *world) ahead(l *lockName, n *node) (sum int64) {
+	for _, f := range w.line(l) {
+		if f.Name == n.label {
+			break
+		}
+		for _, o := range w.nodes {
+			if o.label == f.Name && slices.ContainsFunc(o.waiting, func(c *call) bool { return c.name == l }) {
+				want, _, _ := strings.Cut(f.Value, " ")
+				permits, _ := strconv.ParseInt(want, 10, 64)
+				sum += permits
+			}
+		}
+	}
+	return sum
 }
 
 // checkPermits checks that the server has a permit for each that a valid hold of a manager
@@ -328,7 +356,7 @@ func (c *PermitsCoverage) each(f func(name string, n uint64)) {
 }
 
 func (permits) never(what string) bool {
-	for _, part := range []string{"re-entry", "token", "owner adopted", "failed for the counter", "deadlock", "not fenced", "removal heard", "held→asking", "passing→asking"} {
+	for _, part := range []string{"re-entry", "token", "owner adopted", "failed for the counter", "deadlock", "not fenced", "removal heard", "held→asking", "passing→asking", "idle→waiting", "releasing→waiting"} {
 		if strings.Contains(what, part) {
 			return true
 		}

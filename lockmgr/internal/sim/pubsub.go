@@ -93,10 +93,10 @@ func (t *line) connect() {
 // at returns the name of a channel on the server.
 func (p *pubsub) at(ch *channel) string {
 	switch {
+	case ch.of.kind == core.Permits && ch.place == core.OwnPlace, ch.of.kind == core.Fair && ch.place == 0:
+		return ch.of.channel + ":" + p.n.label
 	case ch.place != 0:
 		return ch.of.channel + ":" + wire.FairHolderID(p.n.label, ch.place)
-	case ch.of.kind == core.Fair:
-		return ch.of.channel + ":" + p.n.label
 	}
 	return ch.of.channel
 }
@@ -258,7 +258,7 @@ func (w *world) message(subscriber int, chanName, payload string) {
 		d = w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)
 	}
 	from := w.releasing
-	rests := told{Grant: grant}
+	rests := told{Grant: grant, served: wire.Served(payload)}
 	forced := 0
 	for _, l := range w.single {
 		if strings.HasPrefix(chanName, l.channel) {
@@ -305,7 +305,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told)
 		}
 		h.Subscribed = confirmed
 		h.More = h.More || h.Message
-		h.Message = true
+		h.Message, h.Served = true, grant.served && !h.More
 		h.own, h.forced = h.own+own, h.forced+forced
 		h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 		if h.More {
@@ -314,7 +314,7 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told)
 		return
 	}
 	h := &heard{Wake: who.wake(), own: own, forced: forced}
-	h.Subscribed, h.Message = confirmed, true
+	h.Subscribed, h.Message, h.Served = confirmed, true, grant.served
 	h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 	p.n.post(h)
 }

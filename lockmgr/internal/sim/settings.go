@@ -240,7 +240,9 @@ func (s *settings) String() string {
 	if s.shards > 0 {
 		several += fmt.Sprintf("\nshards=%d hangs=%v", s.shards, s.hangs)
 	}
-	if c.PlaceTime > 0 {
+	if s.limit > 0 {
+		several += fmt.Sprintf(" place=%v", c.PlaceTime)
+	} else if c.PlaceTime > 0 {
 		several = fmt.Sprintf("\nplace=%v redisson=%v givesup=%d%% told=%v grant=%v", c.PlaceTime, s.redisson, s.givesUp, s.told, c.GrantLease)
 	}
 	return fmt.Sprintf("nodes=%d names=%d calm=%v faults=[%v] often=%d‰ latency≤%v timeout=%v think=%v hold=%v "+

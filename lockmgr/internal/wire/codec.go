@@ -154,6 +154,9 @@ func register(of core.Kind, k kind) struct{} {
 // ChannelOf returns the channel of a lock of some kind.
 func ChannelOf(k core.Kind, name string) string { return beside(formats[k].channel, name) }
 
+// OwnChannel returns the channel that wakes a manager's waiters for a fair lock or for permits.
+func OwnChannel(k core.Kind, manager, name string) string { return ChannelOf(k, name) + ":" + manager }
+
 // KindName returns the name of a kind of lock.
 func KindName(k core.Kind) string { return formats[k].name }
 

@@ -60,9 +60,9 @@ func TestFair_OperationsOfABatch(t *testing.T) {
 
 // A manager and a place have channels of their own, in the slot of the lock.
 func TestFair_Channels(t *testing.T) {
-	require.Equal(t, "redisson_lock__channel:{a}:"+manager, FairChannel(manager, "a"))
+	require.Equal(t, "redisson_lock__channel:{a}:"+manager, OwnChannel(core.Fair, manager, "a"))
 	require.Equal(t, "redisson_lock__channel:{a}:"+manager+":7:f", PlaceChannel(manager, "a", 7))
-	require.Equal(t, "redisson_lock__channel:x{a}y:"+manager, FairChannel(manager, "x{a}y"))
+	require.Equal(t, "redisson_lock__channel:x{a}y:"+manager, OwnChannel(core.Fair, manager, "x{a}y"))
 }
 
 // Each answer of the scripts is read.

@@ -21,14 +21,15 @@ const (
 	deadlinePrefix = "redisson_lock_timeout" // the deadlines of the waiters in the queue
 	latchPrefix    = "redisson_unlock_latch" // the result of one unlock, of Redisson only
 	takenSuffix    = ":timeout"              // the permits that are taken
-	gatherSuffix   = ":gathers"
-	readHoldSuffix = ":rwlock_timeout:" // a number follows
+	lineSuffix     = ":line"                 // the managers that wait for permits: see line.lua
+	wantsSuffix    = ":wants"                // and how many each wants
+	readHoldSuffix = ":rwlock_timeout:"      // a number follows
 	ProcessPrefix  = "holdfast:manager:"
 )
 
 var (
 	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
-	suffixes = [...]string{takenSuffix, gatherSuffix}
+	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix}
 )
 
 // IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a colon
@@ -86,16 +87,16 @@ func waitsKey(name string) string { return QueueKey(name) + ":waits" }
 // absentKey returns a key that never exists, in the slot of the name: see fair.lua.
 func absentKey(name string) string { return QueueKey(name) + ":absent" }
 
-// FairChannel returns the channel that wakes a manager's waiters for a fair lock.
-func FairChannel(manager, name string) string { return Channel(name) + ":" + manager }
-
 // PlaceChannel returns the channel on which a client of Redisson wakes place n of a manager.
 func PlaceChannel(manager, name string, n uint64) string {
 	return Channel(name) + ":" + FairHolderID(manager, n)
 }
 
-// gatherKey returns the key of the record that says which manager gathers permits of a name.
-func gatherKey(name string) string { return tagged(name) + gatherSuffix }
+// lineKey returns the key of the list of the managers that wait for permits of a name.
+func lineKey(name string) string { return tagged(name) + lineSuffix }
+
+// wantsKey returns the key of the hash that says how many permits each manager of the line wants.
+func wantsKey(name string) string { return tagged(name) + wantsSuffix }
 
 // TakenKey returns the key of the set of the permits of a name that are taken.
 func TakenKey(name string) string { return tagged(name) + takenSuffix }

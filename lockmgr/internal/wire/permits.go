@@ -29,8 +29,9 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 	core.VerbAcquire: permitsFormat(permitsAcquire, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.leaseOnce(e, op)
-		c.Args = append(c.Args, ChannelOf(core.Permits, op.Name), gatherKey(op.Name), strconv.Itoa(op.Permits), strconv.FormatInt(op.Limit, 10), millis(op.Gather),
-			strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
+		c.managerOnce(e, op, 1)
+		c.Args = append(c.Args, ChannelOf(core.Permits, op.Name), lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), millis(op.Waits), strconv.Itoa(op.Permits),
+			strconv.FormatInt(op.Limit, 10), millis(op.Gather), strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readPermitsAcquired),
 	core.VerbTransfer: permitsFormat(permitsTransfer, func(e *encoder, op *core.Op, c *Command) {
@@ -51,12 +52,9 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 	},
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		gathered := ""
-		if op.EndsGathering {
-			gathered = e.permitOwner()
-		}
+		c.managerOnce(e, op, 0)
 		c.listen(ChannelOf(core.Permits, op.Name), "1", countOfPermits)
-		c.Args = append(c.Args, gatherKey(op.Name), strconv.Itoa(op.Most), gathered, strconv.Itoa(len(op.OtherNumbers)))
+		c.Args = append(c.Args, lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), flag(op.Leaves), strconv.Itoa(op.Most), strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
 	}, readPermitsReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 3 {
@@ -100,6 +98,14 @@ func smallEnough(op *core.Op) bool { return op.Most*(1+len(op.OtherNumbers)) <= 
 // permitKeys adds the keys of a name.
 func (c *Command) permitKeys(name string) {
 	c.Keys = append(c.Keys, name, TakenKey(name))
+}
+
+// managerOnce adds what all operations of a command say of the manager, after the first n
+// arguments.
+func (c *Command) managerOnce(e *encoder, op *core.Op, n int) {
+	if len(c.Args) == n {
+		c.Args = append(c.Args, e.manager, flag(op.Counts))
+	}
 }
 
 func (e *encoder) otherPermits(op *core.Op, c *Command) {
@@ -188,7 +194,6 @@ func DeletePermits(name string) Command {
 	c := Command{Script: permitsDelete}
 	c.permitKeys(name)
 	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
-	c.Args = append(c.Args, gatherKey(name))
 	return c
 }
 
@@ -304,3 +309,7 @@ func (e *encoder) permitHolder(n uint64) string {
 	e.chunk.Write(low[2:])
 	return e.chunk.String()[start:]
 }
+
+// Served reports whether a message on the channel of a name is of a script that has served the line
+// of the name: see line.lua.
+func Served(message string) bool { return len(message) > 1 && message[0] == '0' }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -116,20 +115,19 @@ func TestPermits_BadStates(t *testing.T) {
 	}
 }
 
-// A release by an entry that gathers names the manager, so that the script ends the gathering,
-// also if nothing was kept. Other releases name nobody.
-func TestPermits_ReleaseThatEndsAGathering(t *testing.T) {
+// An acquire that waits says for how long its place in the line lasts, and a release may leave the
+// line. The manager is said once for all operations of a command.
+func TestPermits_Line(t *testing.T) {
 	const manager = "0102030405060708090a0b0c0d0e0f10"
-	for _, numbers := range [][]uint64{nil, {7}} {
-		for _, ends := range []bool{false, true} {
-			c := Encode(manager, &core.Op{Kind: core.Permits, Verb: core.VerbRelease, Name: "a", Most: 3, OtherNumbers: numbers, EndsGathering: ends})
-			want := ""
-			if ends {
-				want = "\x01\x02\x03\x04\x05\x06\x07\x08"
-			}
-			require.Equal(t, []string{"redisson_sc:{a}", "{a}:gathers", "3", want, strconv.Itoa(len(numbers))}, c.Args[:5])
-			require.Len(t, c.Args, 5+len(numbers))
-			require.Equal(t, []string{"a", "{a}:timeout"}, c.Keys)
-		}
+	op := core.Op{Kind: core.Permits, Verb: core.VerbRelease, Name: "a", Most: 3, ID: 5, OtherNumbers: []uint64{7}, Leaves: true, Counts: true}
+	c := Encode(manager, &op)
+	require.Equal(t, []string{manager, "1", "redisson_sc:{a}", "{a}:line", "{a}:wants", "5", "1", "3", "1"}, c.Args[:9])
+	require.Equal(t, []string{"a", "{a}:timeout"}, c.Keys)
+	op = core.Op{Kind: core.Permits, Verb: core.VerbAcquire, Name: "a", Permits: 2, Most: 3, Limit: 9, ID: 6, Number: 8, Lease: time.Second, Waits: 2 * time.Second}
+	c = Encode(manager, &op)
+	require.Equal(t, []string{"1000", manager, "0", "redisson_sc:{a}", "{a}:line", "{a}:wants", "6", "2000", "2", "9", "0", "3", "1"}, c.Args[:13])
+	require.Equal(t, "redisson_sc:{a}:"+manager, OwnChannel(core.Permits, manager, "a"))
+	for message, served := range map[string]bool{"": false, "0": false, "1": false, "03": true} {
+		require.Equal(t, served, Served(message), "%q", message)
 	}
 }

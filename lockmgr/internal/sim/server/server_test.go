@@ -63,7 +63,8 @@ func TestServer_LikeRedis(t *testing.T) {
 			b.listen(wire.ChannelOf(kind, name))
 		}
 		for _, who := range []string{"a", "b", "j:0", "j:1"} {
-			b.listen(wire.FairChannel(who, name))
+			b.listen(wire.OwnChannel(core.Fair, who, name))
+			b.listen(wire.OwnChannel(core.Permits, who, name))
 		}
 	}
 	b.listen("end")
@@ -149,7 +150,7 @@ func (b *both) anyKey(kind core.Kind) string {
 	keys := []string{name, wire.TokenKey(name)}
 	switch kind {
 	case core.Permits:
-		keys = []string{name, wire.TakenKey(name), "{" + name + "}:gathers"}
+		keys = []string{name, wire.TakenKey(name), "{" + name + "}:line", "{" + name + "}:wants"}
 	case core.Fair:
 		keys = append(keys, wire.QueueKey(name), wire.DeadlinesKey(name), wire.QueueKey(name)+":waits")
 	}
@@ -224,10 +225,8 @@ func (b *both) draw(kind core.Kind) call {
 				continue
 			}
 			c.keys = append(c.keys, next.keys...)
-			if c.name != "permits_release" {
-				next.args = next.args[1:] // the lease
-			}
-			c.args = append(c.args, next.args...)
+			once := map[string]int{"permits_acquire": 3, "permits_transfer": 1, "permits_renew": 1, "permits_release": 2}[c.name]
+			c.args = append(c.args, next.args[once:]...) // the lease, and what concerns the manager, are said once
 			break
 		}
 	}
@@ -286,7 +285,10 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 		op.Tokens = min(op.Tokens, 1)
 	case core.Permits:
 		op.Permits, op.Limit, op.Most = 1+b.r.IntN(2), 3, 2
-		op.EndsGathering = op.Verb == core.VerbRelease && b.r.IntN(2) == 0
+		op.Leaves, op.Counts = op.Verb == core.VerbRelease && b.r.IntN(2) == 0, b.r.IntN(4) > 0
+		if b.r.IntN(2) == 0 {
+			op.Waits = 50 * time.Second
+		}
 		if like != nil && len(like.args) > 0 && like.name != "permits_release" {
 			ms, _ := strconv.ParseInt(like.args[0], 10, 64)
 			op.Lease = time.Duration(ms) * time.Millisecond
@@ -426,9 +428,11 @@ func (b *both) same(here, there any) bool {
 		return ok && cut(x) == cut(y)
 	case string:
 		y, ok := there.(string)
-		m, errM := strconv.ParseInt(x, 10, 64)
-		n, errN := strconv.ParseInt(y, 10, 64)
-		return ok && (x == y || errM == nil && errN == nil && b.close(m, n))
+		return ok && (x == y || slices.EqualFunc(strings.Split(x, " "), strings.Split(y, " "), func(x, y string) bool {
+			m, errM := strconv.ParseInt(x, 10, 64)
+			n, errN := strconv.ParseInt(y, 10, 64)
+			return x == y || errM == nil && errN == nil && b.close(m, n)
+		}))
 	case int64:
 		y, ok := there.(int64)
 		return ok && b.close(x, y)
