@@ -52,7 +52,8 @@ type Options struct {
 	// 10 ms at most. Once in 750 ms the pause is up to 25 ms, for processes that poll, or up to 130
 	// ms if there are subscribers, which may be far away. A run goes on while no other subscriber
 	// is known. The manager checks for subscribers at least every 8*PassCount grants. Fair locks
-	// have no runs. Defaults 32 and 100 ms.
+	// have no runs, and the permits of each hold have runs of their own, after which the next
+	// manager of the line gets the permits. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 

@@ -47,20 +47,22 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // are given back.
 //
 // The requests of a manager for a name are served in order. When a hold ends, its permits pass in
-// memory to the next request, if the next request wants as many. After Options.PassCount grants
-// times the number of its holds, after Options.PassTime, and about once a second in any case, the
-// manager gives its permits back, so other processes go first.
+// memory to the next request of the manager, if the next request wants as many.
 //
-// A request for several permits that has waited for a second gathers, because requests for single
-// permits could keep the request out for ever: the request keeps the permits found free, for 2.5
-// times Options.PassTime. The time doubles after each failure, up to 20 times Options.PassTime or a
-// third of Options.Lease. Only one manager gathers at a time, and meanwhile no other manager gets a
-// permit, not even a free one. Between two attempts others get permits. Redisson's clients do not
-// know of gathering, and take free permits.
+// The server keeps the managers that wait in a line, in the order in which they came. Permits that
+// come free are for the first manager. They are kept until they are enough for its first request,
+// so a request for several permits gets them when the holds before it have ended. While other
+// processes wait, permits pass in memory for Options.PassCount grants or Options.PassTime. Then they
+// are given back, and the manager joins the line again.
+//
+// Redisson's clients stand in no line, and take free permits. So a request for several permits that
+// has waited for a second also takes the permits that it finds free, and keeps them for 2.5 times
+// Options.PassTime while it waits for the rest. The time doubles after each failure, up to 20 times
+// Options.PassTime or a third of Options.Lease.
 //
 // The watchdog renews each permit, unless the request has FixedLease. Permits have no owner, no
-// token, no order and no re-entry, and the search for deadlocks does not see them. A manager has at
-// most 1,024 holds of a name; further requests wait for the end of a hold.
+// token and no re-entry, and the search for deadlocks does not see them. A manager has at most 1,024
+// holds of a name; further requests wait for the end of a hold.
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise the
 // error matches ErrInvalidOption. If the server's limit is smaller than n, or becomes smaller
@@ -77,8 +79,8 @@ func (p Permits) Acquire(ctx context.Context, n int, opts ...LockOption) (*Lock,
 }
 
 // TryAcquire tries once to get n permits. TryAcquire returns ErrNotAcquired if fewer permits are
-// free, if other requests of the manager wait for permits, while the manager lets other processes
-// go first, or while another manager gathers.
+// free, beside those that are kept for the managers in the line, or if other requests of this
+// manager wait for permits.
 func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
 	return p.manager.lock(ctx, p.wish(toTryAcquire, n, opts))
 }

@@ -80,14 +80,14 @@ var coreMutants = []mutant{
 
 	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item", "false", setSeeds},
 	{"several", "does not give back what it has gathered", machine, "Machine.waitOver", "m.now >= e.gatherEnd()", "false", stories},
-	{"several", "what it has gathered is not named", machine, "Machine.gatherRefused", "u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})", "", setSeeds},
 	{"several", "the rest is not named after a partial loss", machine, "Machine.gone", "e.of.rules().parts(e)", "e.of.rules().parts(e) && e.of.set() == nil", setSeeds},
 	{"several", "the rest is not given back while somebody waits", machine, "Machine.gone", "if parts {\n\t\tm.release(e)", "if parts && e.of.queue.head == nil {\n\t\tm.release(e)", stories},
-	{"several", "passed on in memory", machine, "Machine.passOn", "!n.rules().transfers()", "false", setSeeds},
 
 	{"permits", "an entry passes to a request for more", machine, "permits.passes", "e.permits == r.own.Permits", "true", permitSeeds},
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
-	{"permits", "what came free here is not tried for", machine, "Machine.afterRelease", "m.cameFree(n)", "", stories},
+	{"permits", "told while an entry passes, it does not ask", machine, "pool.told", "m.ask(e)", "", stories},
+	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.turnOver(e)", "false", stories},
+	{"permits", "outsiders get no pause", machine, "outsiders.advance", "o.since, o.until = now, now+min(now-t.start, cfg.PassTime)", "", stories},
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
 	{"fair lock", "a place that is missing stays lost", machine, "line.answered", "r.Missing && !x.Once", "false", stories},
@@ -96,7 +96,7 @@ var coreMutants = []mutant{
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
 	{"fair lock", "a transfer never gives way", machine, "line.fill", "e.hold == nil", "false", fairSeeds},
 	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.GaveWay", "false", stories},
-	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "m.hear(n)", "", fairSeeds},
+	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "n.details.special.hear(m, n)", "", fairSeeds},
 	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
 	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
 	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < l.ran || ", "", stories},
@@ -104,10 +104,9 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant by message from the future", machine, "Machine.takeGrant", "since > m.now || ", "", stories},
 	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
 	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.movesUp(g.Number) || ", "", stories},
-	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "m.unwanted(&n.entry, ev.Grant)", "", stories},
+	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "n.details.special.told(m, n, ev)", "", stories},
 	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wakeEntry", "e.phase == passing && ev.Grant.Number != 0", "ev.Grant.Number != 0", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
-	{"keep", "passed on in memory", machine, "Machine.passOn", "m.isReserved(e)", "false", keepSeeds},
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},
 }
