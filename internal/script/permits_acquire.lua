@@ -92,11 +92,12 @@ local function acquire(counter, taken, first)
   end
   free = tonumber(free) + #freed
   local all = free + redis.call('ZCARD', taken) - #freed
-  local take, life, gathers, there, before = 0, lease, 0, true, 0
+  local take, life, gathers, kept = 0, lease, 0, 0 -- kept for other managers
   if free >= n then
-    there, before = pcall(ahead, line, wants, channel, manager, free - n, counts)
+    local ok, sum = pcall(ahead, line, wants, channel, manager, free - n, counts)
+    kept = ok and sum or 0
   end
-  if free >= n and (not there or before <= free - n) then
+  if kept <= free - n then
     take = n
   elseif waits > 0 and (n <= all or all <= 0) and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then
     local ok, other = pcall(at, line, wants, 0)
