@@ -397,6 +397,8 @@ func waitContextOf(opts []LockOption) context.Context {
 //
 // All readers of a manager share an entry in Redis, so only the first and the last reader need a
 // command. A reader waits behind a waiting writer of the same manager, even if other owners read.
+// While a writer of another manager waits, no reader comes in beside others, so the writer gets the
+// lock when the holds of the readers have ended.
 // An owner of the write side gets the read side at once, and keeps the read side after unlocking
 // the write side: other owners can read soon after.
 //

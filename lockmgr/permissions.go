@@ -94,10 +94,10 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"PUBLISH", wire.ChannelOf(core.Permits, c.name), "0"}, "&" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
 
 		{[]string{"PEXPIREAT", c.name, "1"}, "", forGrants, optional},
-		{[]string{"LINDEX", c.name, "0"}, "", forFair, optional},
+		{[]string{"LINDEX", c.name, "0"}, "", forPlaces, optional},
 		{[]string{"LPOP", c.name}, "", forFair, optional},
 		{[]string{"LRANGE", c.name, "0", "0"}, "", forFair + " and Inspect", optional},
-		{[]string{"LREM", c.name, "0", "0"}, "", forFair, optional},
+		{[]string{"LREM", c.name, "0", "0"}, "", forPlaces, optional},
 		{[]string{"SCAN", "0", "COUNT", "1"}, "", forScan, optional},
 		{[]string{"EXISTS", process}, "~" + wire.ProcessPrefix + "*", forWho, optional},
 
@@ -116,7 +116,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 func (c *checkup) onRecord(ctx context.Context) error {
 	err := c.try(ctx, Permission{For: forFenced + " and " + forPermits, Optional: true}, "", "INCRBY", c.name, "1")
 	if err == nil {
-		err = c.try(ctx, Permission{For: forFair, Optional: true}, "", "RPUSH", c.name, "0")
+		err = c.try(ctx, Permission{For: forPlaces, Optional: true}, "", "RPUSH", c.name, "0")
 	}
 	return err
 }

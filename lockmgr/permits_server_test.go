@@ -150,7 +150,7 @@ func TestPermits_BadRequests(t *testing.T) {
 		require.ErrorAs(t, err, &failed, what)
 	}
 	require.ErrorIs(t, errOf(m.Permits("", 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName)
-	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:line", "{a}:wants", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
+	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:line", "{a}:wants", "{a}:writer", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
 		require.ErrorIs(t, errOf(m.Permits(name, 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName, name)
 		require.ErrorIs(t, errOf(m.Lock(ctx, name)), lockmgr.ErrInvalidName, name)
 	}
@@ -431,8 +431,93 @@ func TestPermits_NeverTooMany(t *testing.T) {
 	awaitFree(t, m.Permits("jobs", limit), limit)
 }
 
+// Managers that contend leave no permit unused, and get equal shares if they want equally many.
+func TestPermits_AllInUseAndShared(t *testing.T) {
+	for _, workers := range [][]int{{100, 1}, {100, 5}, {25, 25, 25, 25}} {
+		bubble(t, func(t *testing.T, w *scene) {
+			const limit, hold = 20, 20 * milli
+			window := 2 * second
+			if len(workers) == 4 { // over a short time, the shares are those of a few turns
+				window = 6 * second
+			}
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			var group sync.WaitGroup
+			grants := make([]atomic.Int64, len(workers))
+			for i, n := range workers {
+				m, _ := w.manager(lockmgr.Options{})
+				for range n {
+					group.Go(func() {
+						p := m.Permits("jobs", limit)
+						for {
+							l, err := p.Acquire(ctx, 1)
+							if err != nil {
+								return
+							}
+							grants[i].Add(1)
+							time.Sleep(hold)
+							_ = l.Unlock(context.WithoutCancel(ctx))
+						}
+					})
+				}
+			}
+			time.Sleep(second)
+			sum, before := int64(0), make([]int64, len(workers))
+			for i := range grants {
+				before[i] = grants[i].Load()
+			}
+			time.Sleep(window)
+			for i := range grants {
+				before[i] = grants[i].Load() - before[i]
+				sum += before[i]
+			}
+			cancel()
+			group.Wait()
+			require.GreaterOrEqual(t, sum, int64(95*limit/100*(window/hold)), "of 20 permits at least 19 are in use: %v", before)
+			for i, n := range before {
+				if len(workers) == 4 {
+					require.InEpsilon(t, sum/4, n, 0.25, "%d of %v", i, before)
+				}
+			}
+		})
+	}
+}
+
+// A request for many waits for the longest hold and a run, however many take one each without a pause.
+func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var group sync.WaitGroup
+		for i := range 30 {
+			group.Go(func() {
+				p := other.Permits("jobs", 10)
+				for {
+					l, err := p.Acquire(ctx, 1)
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Duration(50+5*i) * milli)
+					_ = l.Unlock(context.WithoutCancel(ctx))
+				}
+			})
+		}
+		for range 10 {
+			time.Sleep(300 * milli)
+			asked := time.Now()
+			l, err := m.Permits("jobs", 10).Acquire(ctx, 10)
+			require.NoError(t, err)
+			require.LessOrEqual(t, time.Since(asked), 300*milli)
+			require.NoError(t, l.Unlock(ctx))
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
 // A request for many gets them although the callers of three other managers take one each
-// without a pause. Without gathering all permits are never free at the same time.
+// without a pause.
 func TestPermits_ManyBesideOne(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})

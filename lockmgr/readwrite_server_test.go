@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -250,6 +251,43 @@ func TestReadWrite_WriterIsNotStarved(t *testing.T) {
 	}
 	stop.Store(true)
 	wg.Wait()
+}
+
+// Readers that ask again at once keep no writer of another process out, alone or in a set: it waits for
+// the holds that it finds, and for those that begin before the readers' manager knows of it.
+func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
+	for readers, hold := range map[int]time.Duration{4: time.Second, 8: 250 * time.Millisecond, 32: 200 * time.Millisecond} {
+		for _, set := range []bool{false, true} {
+			bubble(t, func(t *testing.T, w *scene) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				m, other := w.managers(lockmgr.Options{})
+				for i := range readers {
+					wg.Go(func() {
+						time.Sleep(hold * time.Duration(i) / time.Duration(readers))
+						for ctx.Err() == nil {
+							l := mustLock(t, []*lockmgr.Manager{m, other}[i%2], "doc", lockmgr.Shared())
+							time.Sleep(hold)
+							mustUnlock(t, l)
+						}
+					})
+				}
+				writer, _ := w.manager(lockmgr.Options{})
+				for range 5 {
+					time.Sleep(2 * hold)
+					asked := time.Now()
+					if set {
+						mustUnlock(t, mustLockAll(t, writer, lockmgr.Set{Names: []string{"other"}, Exclusive: []string{"doc"}}))
+					} else {
+						mustUnlock(t, mustLock(t, writer, "doc", lockmgr.Exclusive()))
+					}
+					require.LessOrEqual(t, time.Since(asked), hold+250*time.Millisecond, "%d readers, %v, set: %v", readers, hold, set)
+				}
+				cancel()
+				wg.Wait()
+			})
+		}
+	}
 }
 
 // A try to read is never refused while only readers of its own process have the name, or ask for it: not

@@ -22,6 +22,7 @@ var scriptMutants = []mutant{
 	{"readwrite_transfer.lua", "a reader becomes a writer", scripts + "readwrite_transfer.lua", "", "mode == 'read' and side == 'write'", "false", tables + "TestScripts_ReadWrite"},
 	{"readwrite_release.lua", "removes the others", scripts + "readwrite_release.lua", "", "if left then", "if false then", tables + "TestScripts_ReadWrite"},
 	{"readwrite_renew.lua", "the reader's own key ends", scripts + "readwrite_renew.lua", "", "redis.call('PTTL', own) < lease", "false", tables + "TestScripts_ReadWrite"},
+	{"readwrite_acquire.lua", "a writer leaves no note", scripts + "readwrite_acquire.lua", "", "redis.pcall('SET', note, 1, 'PX', waits)", "local _", shell + "TestReadWrite_WriterWaitsForOneHold"},
 	{"several_acquire.lua", "takes a part", scripts + "several_acquire.lua", "", "ARGV[2] == '0'", "false", tables + "TestScripts_Several"},
 	{"several_acquire.lua", "an error leaves a part", scripts + "several_acquire.lua", "", "give(which[back])", "", tables + "TestScript_SeveralStoppedHalfway"},
 	{"permits_acquire.lua", "takes more than are free", scripts + "permits_acquire.lua", "", "kept <= free - n", "kept <= free", tables + "TestScripts_Permits"},

@@ -124,7 +124,12 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	case "transfer", "release", "reserve":
 		args = append(slices.Clip(args), channelName(keys[0]))
 	case "readwrite_acquire":
-		args = append(slices.Clip(args), "{"+keys[0]+"}")
+		args, waits := waitsOf(args)
+		args = append(args, waits, "{"+keys[0]+"}")
+		return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
+	case "several_acquire":
+		args, waits := waitsOf(args)
+		return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, append(args, waits))...)
 	case "readwrite_transfer", "readwrite_release":
 		args = append(slices.Clip(args), "{"+keys[0]+"}", "redisson_rwlock:{"+keys[0]+"}")
 	case "release_many":
@@ -135,6 +140,16 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 		}
 	}
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
+}
+
+// waitsOf takes the word "waits", which may be the last, from the arguments of an acquire. It returns
+// for how long the note of a writer lasts.
+func waitsOf(args []string) (rest []string, waits string) {
+	args = slices.Clone(args)
+	if last := len(args) - 1; args[last] == "waits" {
+		return args[:last], "10000"
+	}
+	return args, "0"
 }
 
 // channelName returns the channel of a plain lock.

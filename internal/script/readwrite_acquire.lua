@@ -9,7 +9,9 @@
 --           gets the last one that was taken
 -- ARGV[4]   the new holder
 -- ARGV[5..] further holders of the same manager that the record may carry
--- ARGV[n]   the last: prefix of the readers' keys, prefix:holder:rwlock_timeout:i
+-- and the last two: for how long the note of a writer that waits lasts, in milliseconds, 0:
+--           the request does not wait; and the prefix of the readers' keys,
+--           prefix:holder:rwlock_timeout:i, and of the note, prefix:writer
 --
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens
@@ -21,11 +23,16 @@
 -- removed first. A reader whose own key has expired is removed, too. The life of
 -- a record that others share is never shortened.
 --
+-- A writer that waits for readers leaves a note, which goes with the last reader. While the note
+-- is there, no further reader comes in beside others. So the readers come to an end. When nobody
+-- has the lock, the note keeps nobody out.
+--
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
 -- expired. So a key that is missing is looked for once more, together with the record: a
 -- server that has only some keys of a command fails it then, and the script with it.
 local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local waits, note = ARGV[#ARGV - 1], ARGV[#ARGV] .. ':writer'
 local function timeout(holder, i)
   return ARGV[#ARGV] .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
@@ -36,7 +43,7 @@ local mode = redis.call('HGET', key, 'mode')
 local others, ttl = false, -1
 if mode then
   ttl = redis.call('PTTL', key)
-  for i = 4, #ARGV - 1 do
+  for i = 4, #ARGV - 2 do
     redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write')
     redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
   end
@@ -54,6 +61,13 @@ if mode then
   end
   others = redis.call('HLEN', key) > 1
   if others and (mode == 'write' or side == 'write') then
+    -- The note may be at the other master of a slot that is moved: then it is not made anew.
+    if mode == 'read' and waits ~= '0' and type(redis.pcall('EXISTS', key, note)) == 'number' then
+      redis.pcall('SET', note, 1, 'PX', waits)
+    end
+    return ttl
+  end
+  if others and redis.pcall('EXISTS', note) == 1 then
     return ttl
   end
 elseif redis.call('EXISTS', key) == 1 then

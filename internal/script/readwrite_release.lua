@@ -83,6 +83,9 @@ if left then
   end
 else
   redis.call('DEL', key)
+  if not wrote then
+    redis.pcall('DEL', prefix .. ':writer') -- see readwrite_acquire.lua
+  end
 end
 local told = redis.pcall('PUBLISH', channel, wrote and '1' or '0')
 if type(told) == 'table' then

@@ -17,7 +17,8 @@
 --                 the server would not say
 --         array   done; that number, and the last of the tokens. An empty array:
 --                 nothing was done, as a reader was to become a writer while
---                 others read
+--                 others read. If a third element follows, a writer waits for the
+--                 readers, and the second may be an empty text
 --
 -- Safe to repeat: the second run finds the new holder. It never creates a record.
 -- Only the run that records the new holder may shorten the life of an entry. The
@@ -119,6 +120,9 @@ local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
 local n = -1
 if not waiting.err then
   n = waiting[2]
+end
+if side == 'read' and redis.pcall('EXISTS', prefix .. ':writer') == 1 then
+  return {n, last or '', 1}
 end
 if last then
   return {n, last}

@@ -10,6 +10,8 @@
 -- ARGV[n+5..2n+4]  the prefix of its readers' keys, not used for a plain lock
 -- ARGV[2n+5]  the new holder
 -- ARGV[2n+6..] further holders of the same manager that the records may carry
+-- and the last: for how long the note of a writer that waits lasts, as in
+-- readwrite_acquire.lua
 --
 -- Returns nil      all are acquired, no tokens asked for
 --         bulk strings
@@ -25,7 +27,7 @@
 -- others share is never shortened. Of readers' keys that are missing see
 -- readwrite_acquire.lua.
 local n = tonumber(ARGV[4])
-local first = 2 * n + 5 -- the new holder
+local first, last = 2 * n + 5, #ARGV - 1 -- the holders, the new one first
 local stride = #KEYS / n
 
 local function lock(i)
@@ -44,7 +46,8 @@ local function fair(key)
 end
 
 -- blocked returns nil if lock i can be taken. Else it returns the remaining life of its
--- record, and true if that is of another kind. It changes nothing.
+-- record, and true if that is of another kind, or false and true if readers keep a writer
+-- waiting. It changes nothing.
 local function blocked(i)
   local key, prefix, want = lock(i)
   if redis.call('EXISTS', key) == 0 then
@@ -52,7 +55,7 @@ local function blocked(i)
   end
   if want == 'plain' then
     local mode = redis.call('HEXISTS', key, 'mode') == 1 -- its user may not use HGET
-    for h = first, #ARGV do
+    for h = first, last do
       if not mode and redis.call('HEXISTS', key, ARGV[h]) == 1 then
         return nil
       end
@@ -62,11 +65,11 @@ local function blocked(i)
   local mode = redis.call('HGET', key, 'mode')
   if not mode then
     return redis.call('PTTL', key), true
-  elseif mode == 'read' and want == 'read' then
+  elseif mode == 'read' and want == 'read' and redis.pcall('EXISTS', prefix .. ':writer') ~= 1 then
     return nil
   end
   local mine = {mode = true}
-  for h = first, #ARGV do
+  for h = first, last do
     mine[ARGV[h]], mine[ARGV[h] .. ':write'] = true, true
   end
   local fields = redis.call('HGETALL', key)
@@ -78,7 +81,7 @@ local function blocked(i)
       for r = 1, tonumber(fields[f + 1]) or 0 do
         local own = timeout(prefix, fields[f], r)
         if redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2 then
-          return redis.call('PTTL', key)
+          return redis.call('PTTL', key), false, want == 'write'
         end
       end
     end
@@ -90,7 +93,7 @@ end
 -- has of readers that have died. It reports whether others share what is left.
 local function own(i)
   local key, prefix, want = lock(i)
-  for h = first, #ARGV do
+  for h = first, last do
     redis.call('HDEL', key, ARGV[h], ARGV[h] .. ':write')
     redis.pcall('DEL', timeout(prefix, ARGV[h], 1)) -- it may be at the other master
   end
@@ -109,7 +112,7 @@ local function take(i, lease)
     -- memory for, and only as the first write of a script.
     redis.call('HSET', key, holder, 1)
     redis.call('PEXPIRE', key, lease)
-    for h = first + 1, #ARGV do
+    for h = first + 1, last do
       redis.call('HDEL', key, ARGV[h])
     end
     return
@@ -160,6 +163,8 @@ end
 
 -- Most often none of the locks has a record, which one command tells.
 local free, names, refused = {}, {}, nil
+local whole = ARGV[2] == '0' -- all or nothing
+local read, busy = {}, false -- the locks that readers have, and whether others have some, too
 for i = 1, n do
   free[i], names[i] = i, KEYS[(i - 1) * stride + 1]
 end
@@ -168,19 +173,32 @@ for i = 1, none and 0 or n do
   if i == 1 then
     free = {}
   end
-  local ttl, other = blocked(i)
+  local ttl, other, readers = blocked(i)
   if not ttl then
     free[#free + 1] = i
   elseif other then
     return {i, ttl, 1}
-  elseif not refused then
-    refused = {i, ttl}
-    if ARGV[2] == '0' then
+  else
+    refused = refused or {i, ttl}
+    if readers then
+      read[#read + 1] = i
+    elseif whole then
       return refused
+    else
+      busy = true
     end
   end
 end
 if refused then
+  for _, i in ipairs(read) do
+    local key, prefix = lock(i)
+    if not busy and ARGV[#ARGV] ~= '0' and type(redis.pcall('EXISTS', key, prefix .. ':writer')) == 'number' then
+      redis.pcall('SET', prefix .. ':writer', 1, 'PX', ARGV[#ARGV])
+    end
+  end
+  if whole then
+    return refused
+  end
   return takeAll(free, ARGV[2]) or refused
 end
 -- Tokens come first. If they fail, no lock is taken; the tokens of some may be lost.

@@ -91,7 +91,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass, u.grants = 0, 0
+			u.firstPass, u.grants, u.writer = 0, 0, false
 			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
 		}
 		m.passOn(e, op)

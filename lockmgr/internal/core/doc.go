@@ -234,10 +234,11 @@
 // handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. Among
 // processes, readers share out time as in Turns: when their run is over, nobody more may join for
 // PassTime, so that the entry comes free and a writer elsewhere gets a turn. If a reader stays for
-// longer than PassTime, no writer can have the name, and readers may join again. A reader that
-// makes one try may join even while PassTime runs, unless others are known to subscribe. If an
-// answer must come before a reader may join, a reader that makes one try waits for the answer, too,
-// and is not refused.
+// longer than PassTime, a transfer asks whether a writer waits elsewhere: a writer that waits leaves a
+// note on the server. If a writer waits, nobody joins until all holds have ended. Otherwise readers
+// may join again. A reader that makes one try may join even while PassTime runs, unless others are
+// known to subscribe. If an answer must come before a reader may join, a reader that makes one try
+// waits for the answer, too, and is not refused.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has run, and
 // shared from then on. So the entry never passes to a writer again once the transfer is sent.

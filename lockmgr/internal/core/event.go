@@ -182,9 +182,9 @@ type Op struct {
 	// name gets if the name has none yet.
 	Permits, Most int
 	Limit         int64
-	// Waits is for how long the place of this manager in the line lasts if an acquire of permits is
-	// refused. Zero means: the request does not wait. Leaves is set in a release of permits if the
-	// manager leaves the line. Counts is Config.TrustSubscribers.
+	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
+	// means: no request waits. Leaves is set in a release of permits if the manager leaves the line.
+	// Counts is Config.TrustSubscribers.
 	Waits          time.Duration
 	Leaves, Counts bool
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
@@ -221,6 +221,8 @@ type Reply struct {
 	Limit int64
 	// Kept is set if a transfer to the side Alone changed nothing, because others share the record.
 	Kept bool
+	// WriterWaits is set if a writer of another process waits for the readers to leave.
+	WriterWaits bool
 	// Published is how many messages a release published. A release publishes none if others share
 	// what was released.
 	Published int

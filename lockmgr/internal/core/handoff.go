@@ -180,7 +180,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	}
 	ended := t.ended(m.mostGrants(t), m.now, &m.cfg)
 	switch {
-	case m.turnOver(e):
+	case m.turnOver(e), e.upkeep().writer:
 		return standBack
 	case !e.of.takesTurns():
 		return goOn
@@ -232,18 +232,19 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		}
 		m.countHandoff(e)
 		turn := m.decideRun(e)
-		if turn == standBack {
+		if turn == standBack && !u.writer {
 			// The run is over, so nobody is admitted for PassTime. If all holds end within
 			// PassTime, the entry is released and other processes get a turn. If a hold lasts
-			// longer, no writer could have a turn, and a new run begins.
+			// longer, and no writer waits, others could not have a turn, and a new run begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
 				return min(u.shutUntil, m.admitImpatient(e))
 			}
 			u.shutUntil, u.firstPass = 0, m.now
 			n.details.turns.newRun(m.now)
+			turn = askFirst // whether a writer waits
 		}
-		if ready, again := m.prepareJoin(e, r, turn == askFirst); !ready {
+		if ready, again := m.prepareJoin(e, r, turn == askFirst || u.writer); !ready {
 			return again // the answer leads here again, too
 		}
 		r.Passed = true
@@ -421,6 +422,9 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 		}
 	} else { // the entry was given up while the transfer was in flight
 		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true})
+	}
+	if u.writer = r.WriterWaits && op.Side == Shared; u.writer {
+		u.shutUntil = m.now + m.cfg.PassTime
 	}
 	m.upgraded(e, r)
 	m.countOthers(e, m.othersOf(n, r.Subscribers))

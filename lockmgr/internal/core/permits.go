@@ -84,8 +84,8 @@ type pool struct {
 const OwnPlace = 1
 
 // A manager asks for several entries at a time, because several permits may be free. A grant
-// doubles the number of entries asked for. A refusal sets the number to one, because each try costs
-// the server work.
+// doubles the number of entries asked for, unless others wait. A refusal sets the number to one,
+// because each try costs the server work.
 const (
 	firstAsks = 8
 	mostAsks  = 64
@@ -126,22 +126,11 @@ func (p *pool) requested(limit int64) { p.limit = limit }
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	op.Permits, op.Most, op.Limit, op.Counts = int(e.permits), int(e.most), p.limit, m.cfg.TrustSubscribers
 	switch {
-	case op.Verb == VerbAcquire && e.of.somebodyWaits():
-		op.only = !p.acquires()
-		op.Waits, p.joined = m.cfg.PlaceTime, op.ID
+	case op.Waits > 0:
+		op.only, p.joined = !p.acquires(), op.ID
 	case op.Verb == VerbRelease && p.leftovers(e.of):
 		op.Leaves, p.leaves = true, op.ID
 	}
-}
-
-// somebodyWaits reports whether a request waits that does not try once.
-func (n *name) somebodyWaits() bool {
-	for r := range n.queue.all {
-		if !r.Once {
-			return true
-		}
-	}
-	return false
 }
 
 // answered notes whether a script has left the line. A newer script may have joined the line since.
@@ -292,8 +281,13 @@ func (m *Machine) failAbove(n *name, limit int64) {
 	}
 }
 
-// acquired notes that an entry was acquired.
-func (p *pool) acquired(*name) { p.asks = min(2*p.asks, mostAsks) }
+// acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
+// that permits which come free together do not all go to the first that asks.
+func (p *pool) acquired(n *name) {
+	if n.details.turns.others == 0 {
+		p.asks = min(2*p.asks, mostAsks)
+	}
+}
 
 // setPermits sets how many permits an entry is to get for a request. most stays larger while an
 // unanswered script may have recorded more under an earlier number of the entry.

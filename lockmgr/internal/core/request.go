@@ -168,6 +168,16 @@ func (n *name) remove(r *Request) {
 	}
 }
 
+// somebodyWaits reports whether a request waits that does not try once.
+func (n *name) somebodyWaits() bool {
+	for r := range n.queue.all {
+		if !r.Once {
+			return true
+		}
+	}
+	return false
+}
+
 // waitsAlone reports whether a request in the queue is for the side Alone.
 func (n *name) waitsAlone() bool {
 	if n.hasDetails() {

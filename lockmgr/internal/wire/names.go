@@ -23,13 +23,14 @@ const (
 	takenSuffix    = ":timeout"              // the permits that are taken
 	lineSuffix     = ":line"                 // the managers that wait for permits: see line.lua
 	wantsSuffix    = ":wants"                // and how many each wants
+	writerSuffix   = ":writer"               // the note of a writer that waits for readers
 	readHoldSuffix = ":rwlock_timeout:"      // a number follows
 	ProcessPrefix  = "holdfast:manager:"
 )
 
 var (
 	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
-	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix}
+	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, writerSuffix}
 )
 
 // IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a colon

@@ -19,7 +19,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			c.reset(rwAcquire)
 			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, sideWord(op.Side))
 			e.record(op, c)
-			c.Args = append(c.Args, tagged(op.Name))
+			c.Args = append(c.Args, millis(op.Waits), tagged(op.Name))
 		},
 		read: readAcquired,
 	},
@@ -35,7 +35,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			}
 			c.listen(ChannelOf(op.Kind, op.Name), message, countOfTransfer)
 		},
-		read: readTransferred,
+		read: readTransferredSide,
 	},
 	core.VerbRenew: {
 		write: func(e *encoder, op *core.Op, c *Command) {
@@ -68,6 +68,20 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 	},
 	core.VerbLook: look,
 }})
+
+// readTransferredSide is readTransferred for a read-write lock, whose script may tell that a writer
+// waits for the readers.
+func readTransferredSide(op *core.Op, a *Answer, r *core.Reply) bool {
+	if op.Side == core.Shared && a.is(Int, Text, Int) {
+		r.WriterWaits = true
+		short := Answer{Kind: Int, Int: a.Array[0].Int}
+		if op.Tokens > 0 {
+			short = Answer{Kind: Array, Array: a.Array[:2]}
+		}
+		a = &short
+	}
+	return readTransferred(op, a, r)
+}
 
 // ModeField is the field of a read-write lock's record that says how the lock is held. A record
 // without a mode belongs to another kind of lock.

@@ -30,6 +30,7 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.prefixes(op.Items)
 			c.Args = append(c.Args, e.holder(op.Number))
 			e.others(op, c)
+			c.Args = append(c.Args, millis(op.Waits))
 		},
 		read: readSeveral,
 	},

@@ -144,7 +144,7 @@ func (s *spread) send(verb core.Verb, which func(*part) bool) {
 		}
 		switch s.step {
 		case stepTake:
-			p.op.Tokens, p.op.Gather = o.Tokens, o.Gather
+			p.op.Tokens, p.op.Gather, p.op.Waits = o.Tokens, o.Gather, o.Waits
 			if o.Gather > 0 {
 				p.op.Lease, p.op.Unfinished = min(o.Lease, o.Gather), true // stepExtend renews it
 			}

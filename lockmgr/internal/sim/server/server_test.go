@@ -151,6 +151,8 @@ func (b *both) anyKey(kind core.Kind) string {
 	switch kind {
 	case core.Permits:
 		keys = []string{name, wire.TakenKey(name), "{" + name + "}:line", "{" + name + "}:wants"}
+	case core.ReadWrite:
+		keys = append(keys, "{"+name+"}:writer")
 	case core.Fair:
 		keys = append(keys, wire.QueueKey(name), wire.DeadlinesKey(name), wire.QueueKey(name)+":waits")
 	}
@@ -286,9 +288,6 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 	case core.Permits:
 		op.Permits, op.Limit, op.Most = 1+b.r.IntN(2), 3, 2
 		op.Leaves, op.Counts = op.Verb == core.VerbRelease && b.r.IntN(2) == 0, b.r.IntN(4) > 0
-		if b.r.IntN(2) == 0 {
-			op.Waits = 50 * time.Second
-		}
 		if like != nil && len(like.args) > 0 && like.name != "permits_release" {
 			ms, _ := strconv.ParseInt(like.args[0], 10, 64)
 			op.Lease = time.Duration(ms) * time.Millisecond
@@ -304,6 +303,9 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 	}
 	if op.Verb == core.VerbAcquire && b.r.IntN(3) == 0 {
 		op.Gather = b.life()
+	}
+	if op.Verb == core.VerbAcquire && b.r.IntN(2) == 0 {
+		op.Waits = 50 * time.Second
 	}
 	c := wire.Encode(manager, &op)
 	return call{c.Script.Name, c.Script.Text, c.Keys, c.Args}
