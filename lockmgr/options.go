@@ -52,8 +52,9 @@ type Options struct {
 	// 10 ms at most. Once in 750 ms the pause is up to 25 ms, for processes that poll, or up to 130
 	// ms if there are subscribers, which may be far away. A run goes on while no other subscriber
 	// is known. The manager checks for subscribers at least every 8*PassCount grants. Fair locks
-	// have no runs, and the permits of each hold have runs of their own, after which the next
-	// manager of the line gets the permits. Defaults 32 and 100 ms.
+	// have no runs. The permits of each hold have a run of their own: when the run is over and others
+	// may wait, the permits go to the next manager of the line. Beside Redisson's clients, a manager
+	// pauses for as long as it had permits. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -397,8 +398,9 @@ func waitContextOf(opts []LockOption) context.Context {
 //
 // All readers of a manager share an entry in Redis, so only the first and the last reader need a
 // command. A reader waits behind a waiting writer of the same manager, even if other owners read.
-// While a writer of another manager waits, no reader comes in beside others, so the writer gets the
-// lock when the holds of the readers have ended.
+// While a writer of another manager waits, no further reader is granted while others read, so the
+// writer gets the lock when the holds of the readers have ended. A writer that has given up has the
+// same effect for 3 s more.
 // An owner of the write side gets the read side at once, and keeps the read side after unlocking
 // the write side: other owners can read soon after.
 //

@@ -78,7 +78,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"UNLINK", c.name}, "", "ForceUnlock of a record with very many entries", optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
 
-		{[]string{"HGET", c.name, wire.ModeField}, "", "Shared, Exclusive and Fair", optional},
+		{[]string{"HGET", c.name, wire.ModeField}, "", "Shared, Exclusive, Fair and Permits", optional},
 		{[]string{"HLEN", c.name}, "", forBoth, optional},
 		{[]string{"SET", c.name, "0", "XX"}, "", forBoth, optional},
 		{[]string{"EXISTS", wire.TakenKey(c.name)}, "~" + tag + "*", forBoth, optional},

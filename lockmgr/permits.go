@@ -78,9 +78,9 @@ func (p Permits) Acquire(ctx context.Context, n int, opts ...LockOption) (*Lock,
 	return p.manager.lock(ctx, p.wish(toAcquire, n, opts))
 }
 
-// TryAcquire tries once to get n permits. TryAcquire returns ErrNotAcquired if fewer permits are
-// free, beside those that are kept for the managers in the line, or if other requests of this
-// manager wait for permits.
+// TryAcquire tries once to get n permits. TryAcquire returns ErrNotAcquired if fewer than n permits
+// are left after those kept for waiting managers, if other requests of this manager wait, or in a
+// pause for Redisson's clients.
 func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lock, error) {
 	return p.manager.lock(ctx, p.wish(toTryAcquire, n, opts))
 }

@@ -233,7 +233,7 @@ const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset
 const readWritePrivilege = "+hget +hlen +set ~{app:* &redisson_rwlock:{app:*"
 
 // permitsPrivilege has the rules that permits need in addition.
-const permitsPrivilege = "+get +set +incrby +hlen +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore ~{app:* &redisson_sc:{app:*"
+const permitsPrivilege = "+get +set +incrby +hget +hlen +lindex +lrem +rpush +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore ~{app:* &redisson_sc:{app:*"
 
 // fairPrivilege has the rules that fair locks need in addition.
 const fairPrivilege = "+info +pexpireat +hget +hgetall +time +zadd +zrem +zscore +lindex +lpop +lrange +lrem +rpush ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:*"

@@ -42,8 +42,7 @@ func All(names ...string) Set { return Set{Names: names} }
 //
 // The requests of a manager for the very same names and sides are served in order, one at a time.
 // Requests for single names and for overlapping sets compete with the set as requests of other
-// processes do. A writer may wait for as long as readers of its name come by different sets without
-// a pause.
+// processes do.
 //
 // The locks share the lease, the watchdog and the holder ID. If a lock of the set is lost, the Lock
 // is lost, and the remaining locks are given back. With Fenced each lock has a token: see

@@ -1,43 +1,46 @@
 -- line.lua is the first part of the scripts that serve a line. A line has the managers of this
 -- library that wait for permits of a name, in the order in which they came. Each manager has one
--- place, for all its requests. A line has two keys:
+-- position, for all its requests. A line has two keys:
 --
 --   line    list of the managers, the first is next
---   wants   hash: manager -> "n id told"
---           n     how many free permits the first request of the manager needs: 1 if it gathers
---           id    the number of the manager's script that said so
---           told  when the manager was told that permits are free, in ms since 1970; 0: not since
---                 the script ran
+--   wants   hash: manager -> "n id told flags"
+--           n      how many free permits the first request of the manager needs
+--           id     the number of the manager's script that said so
+--           told   when the manager was told that permits are free, in ms since 1970; 0: not since
+--                  the script ran
+--           flags  g: the manager gathers, and is told of any free permit when it is first
+--                  d: the manager is deaf: it does not listen on its channel, and asks from time
+--                  to time
 --
 -- Nobody overtakes: a request gets free permits if as many are left for all managers before its own.
--- So the first manager keeps what is free until that is enough, and nobody who wants many starves.
+-- So the first manager keeps what is free until that is enough, and nobody who needs many starves.
 --
--- Each script that leaves permits free tells the managers for which they are, on a channel of each
--- manager. The place of a manager that does not listen goes at once, and the place of a told manager
--- that runs no script goes after two seconds. Both keys expire if no manager runs a script for longer
--- than managers wait between two tries.
+-- A script that begins with line.lua and leaves permits free tells the managers for which they are,
+-- on a channel of each manager. The other scripts tell all managers, on the channel of the name. A
+-- manager that should listen, and does not, loses its position at once. A told manager that runs no
+-- script loses it after two seconds. Both keys expire if no manager runs a script for longer than
+-- managers wait between two tries.
 --
--- Clients of Redisson stand in no line. They hear of free permits on the channel of the name, and
--- take what they find. A message of a script of this library begins with 0 there: the line was
--- served, and no manager needs to look.
+-- Clients of Redisson join no line. A message on the channel of the name is for them. It begins with 0
+-- if the line was served: then no manager of this library needs to look.
 --
--- While a slot of a cluster is moved, a server runs no script that has some of its keys and not the
--- others, and a line is seldom there. So the keys of the line are no KEYS. Then a script may fail to
--- read or write the line, in the middle of each function below: the script goes on without the line,
--- and its message for all begins with no 0. Half of a change harms nobody: a member of the list
--- without a field goes when it is first, and a field is written after the list. A line that may be
--- at the other master is not joined.
+-- The keys of the line are no KEYS: they often do not exist, and while a slot of a cluster is moved, a
+-- server refuses a script if only some of its keys are there. So each function below may fail half
+-- way. The callers use pcall, and go on without the line. What half of a change leaves harms nobody:
+--   - a member of the list without a field goes when it is first
+--   - a field is written after the list
+--   - a line that may be at the other master is not joined
 --
--- A script of a manager may run late. A place that is joined late goes like that of a manager that
+-- A script of a manager may run late. A position that is joined late goes like that of a manager that
 -- is gone. A script that leaves the line does nothing if a newer one has joined.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local patience = 2000
 
--- placeOf returns what the hash says of a manager, or nil if the manager has no place.
-local function placeOf(wants, manager)
-  local n, id, told = string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+)$')
-  return tonumber(n), tonumber(id), tonumber(told)
+-- positionOf returns what the hash says of a manager, or nil if the manager is not in the line.
+local function positionOf(wants, manager)
+  local n, id, told, flags = string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)$')
+  return tonumber(n), tonumber(id), tonumber(told), flags
 end
 
 local function remove(line, wants, manager)
@@ -45,32 +48,32 @@ local function remove(line, wants, manager)
   redis.call('LREM', line, 1, manager)
 end
 
--- at returns the manager at a position of the line, how many permits it wants, the number of its
--- script, and when it was told. Places that are over go.
+-- at returns the manager at a position of the line, and what positionOf returns of it. Positions that
+-- are over go.
 local function at(line, wants, i)
   while true do
     local manager = redis.call('LINDEX', line, i)
     if not manager then
       return
     end
-    local n, id, told = placeOf(wants, manager)
+    local n, id, told, flags = positionOf(wants, manager)
     if n and (told == 0 or math.abs(now - told) < patience) then
-      return manager, n, id, told
+      return manager, n, id, told, flags
     end
     remove(line, wants, manager)
   end
 end
 
--- ahead returns how many permits the managers before one want. It stops at more than most. counts is
--- set if PUBSUB NUMSUB counts all who hear.
+-- ahead returns how many permits the managers before one need. It stops at more than most. counts is
+-- set if PUBLISH and PUBSUB NUMSUB count all subscribers.
 local function ahead(line, wants, channel, manager, most, counts)
   local sum, i = 0, 0
   while sum <= most do
-    local other, n = at(line, wants, i)
+    local other, n, _, _, flags = at(line, wants, i)
     if not other or other == manager then
       break
     end
-    if counts and redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. other)[2] == 0 then
+    if counts and not string.find(flags, 'd') and redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. other)[2] == 0 then
       remove(line, wants, other)
     else
       sum, i = sum + n, i + 1
@@ -79,42 +82,44 @@ local function ahead(line, wants, channel, manager, most, counts)
   return sum
 end
 
--- join gives a manager a place at the end of the line, unless it has one, and notes what it wants.
--- It does nothing if a newer script of the manager has run.
-local function join(line, wants, manager, n, id, life)
-  local old, newest = placeOf(wants, manager)
+-- join puts a manager at the end of the line, unless it is in the line, and notes what it needs. It
+-- does nothing if a newer script of the manager has run.
+local function join(line, wants, manager, n, id, life, flags)
+  local old, newest = positionOf(wants, manager)
   if old and newest > id then
     return
   end
   if not old then
     redis.call('RPUSH', line, manager)
   end
-  redis.call('HSET', wants, manager, string.format('%d %d 0', n, id))
+  redis.call('HSET', wants, manager, string.format('%d %d 0 %s', n, id, flags))
   redis.pcall('PEXPIRE', line, life)
   redis.pcall('PEXPIRE', wants, life)
 end
 
--- leave removes the place of a manager, unless a newer script has joined.
+-- leave removes a manager from the line, unless a newer script has joined.
 local function leave(line, wants, manager, id)
-  local n, newest = placeOf(wants, manager)
+  local n, newest = positionOf(wants, manager)
   if n and newest <= id then
     remove(line, wants, manager)
   end
 end
 
--- tell tells the managers for which permits are free. counts is set if PUBLISH counts all who hear.
+-- tell tells the managers for which permits are free.
 local function tell(line, wants, channel, free, counts)
   local i = 0
   while true do
-    local manager, n, id, told = at(line, wants, i)
-    if not manager or n > free then
+    local manager, n, id, told, flags = at(line, wants, i)
+    local any = manager and i == 0 and free > 0 and string.find(flags, 'g')
+    if not manager or n > free and not any then
       return
     end
-    if told == 0 and redis.pcall('PUBLISH', channel .. ':' .. manager, free) == 0 and counts then
+    local heard = told > 0 or redis.pcall('PUBLISH', channel .. ':' .. manager, free) ~= 0
+    if not heard and counts and not string.find(flags, 'd') then
       remove(line, wants, manager)
     else
       if told == 0 then
-        redis.pcall('HSET', wants, manager, string.format('%d %d %d', n, id, now))
+        redis.pcall('HSET', wants, manager, string.format('%d %d %d %s', n, id, now, flags))
       end
       free, i = free - n, i + 1
     end

@@ -4,13 +4,14 @@
 --                 are taken
 -- ARGV[1]         lease in milliseconds
 -- ARGV[2]         the manager
--- ARGV[3]         1: PUBLISH counts all who hear
+-- ARGV[3]         1: PUBLISH and PUBSUB NUMSUB count all subscribers
 -- ARGV[4..]       for each request:
 --                   channel
 --                   line, wants  the keys of the line
 --                   id       the number of the script
---                   waits    for how long the place in the line lasts, in milliseconds, if permits
---                            are refused; 0: the request does not wait
+--                   waits    for how long the manager stays in the line without a further script,
+--                            in milliseconds, if permits are refused; 0: it does not join
+--                   deaf     1: the manager does not listen on its channel
 --                   n        how many permits
 --                   limit    how many there are if there is no counter yet
 --                   gather   milliseconds for which to keep free permits if they are fewer
@@ -23,7 +24,8 @@
 --         nil        acquired
 --         ttl        not acquired: milliseconds until the next permit expires, -1 if none does
 --         {ttl, 1}   not acquired, and gather is not 0: what is free was kept
---         {ttl, 0}   the same, but another manager is first in the line
+--         {ttl, 0}   the same, but nothing was kept: another manager is first in the line, or
+--                    may be
 --         {-1}       the name is in use as another kind of lock
 --         {-2, limit}  not acquired: n is larger than the limit, which is not 0
 --         error      it failed, which does not keep the others from being served
@@ -45,8 +47,8 @@ end
 -- acquire serves the request whose arguments begin at first.
 local function acquire(counter, taken, first)
   local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
-  local number, waits = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
-  first = first + 5
+  local number, waits, deaf = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]), ARGV[first + 5] == '1'
+  first = first + 6
   local n, limit, gather = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
   local most, holders = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
   local new = ARGV[first + 5]
@@ -99,12 +101,14 @@ local function acquire(counter, taken, first)
   end
   if kept <= free - n then
     take = n
-  elseif waits > 0 and (n <= all or all <= 0) and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then
+  elseif waits > 0 and (n <= all or all <= 0)
+    and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then -- no key is at the other master
     local ok, other = pcall(at, line, wants, 0)
     if ok and gather > 0 and n <= all and (not other or other == manager) then
       gathers, take, life = 1, math.max(0, math.min(free, n)), gather
     end
-    pcall(join, line, wants, manager, gathers == 1 and 1 or n, number, waits)
+    local flags = (gathers == 1 and 'g' or '') .. (deaf and 'd' or '')
+    pcall(join, line, wants, manager, n - take, number, waits, flags)
   end
 
   -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
@@ -141,7 +145,7 @@ local function acquire(counter, taken, first)
     pcall(leave, line, wants, manager, number) -- it is granted, whatever comes
   end
   local served = pcall(tell, line, wants, channel, free - take, counts)
-  if free > take and #freed > take then
+  if free > take and #freed > take then -- what was free before is no news
     redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free - take))
   end
   if take == n then
@@ -172,6 +176,6 @@ for r = 1, #KEYS / 2 do
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  from = from + 10 + tonumber(ARGV[from + 9])
+  from = from + 11 + tonumber(ARGV[from + 10])
 end
 return out

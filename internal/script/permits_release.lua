@@ -4,7 +4,7 @@
 -- KEYS[2i-1], KEYS[2i]  of release i: the counter of free permits, and the permits that
 --                 are taken
 -- ARGV[1]         the manager
--- ARGV[2]         1: PUBLISH counts all who hear
+-- ARGV[2]         1: PUBLISH and PUBSUB NUMSUB count all subscribers
 -- ARGV[3..]       of each release: the channel; the two keys of the line; the number of the
 --                 script; 1 if the manager leaves the line; how many permits a holder may have;
 --                 how many holders follow, maybe none; every holder of this manager that may

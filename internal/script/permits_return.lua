@@ -1,22 +1,21 @@
 -- permits_return.lua gives permits back by their IDs: all of them, or none if one is not
--- taken.
+-- taken. It begins with line.lua.
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
 -- ARGV[1]   channel
--- ARGV[2..] the IDs, in hexadecimal digits
+-- ARGV[2..3] the keys of the line
+-- ARGV[4..] the IDs, in hexadecimal digits
 --
 -- Returns 1, or 0 if one of them is not taken or has expired.
 --
 -- An ID is 16 bytes. Old clients write its hexadecimal digits instead.
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local there = redis.call('GET', KEYS[1])
 if there and not string.find(there, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 local members, scores, known = {}, {}, {}
-for i = 2, #ARGV do
+for i = 4, #ARGV do
   local raw = string.gsub(ARGV[i], '..', function(digits) return string.char(tonumber(digits, 16)) end)
   local member, score = raw, redis.call('ZSCORE', KEYS[2], raw)
   if not score then
@@ -26,7 +25,7 @@ for i = 2, #ARGV do
     return 0
   end
   known[member] = true
-  members[i - 1], scores[2 * i - 3], scores[2 * i - 2] = member, score, member
+  members[i - 3], scores[2 * i - 7], scores[2 * i - 6] = member, score, member
 end
 redis.call('ZREM', KEYS[2], unpack(members))
 if not there then
@@ -38,6 +37,7 @@ if type(free) == 'table' then
   return free
 end
 if free > 0 then
-  redis.pcall('PUBLISH', ARGV[1], free)
+  local served = pcall(tell, ARGV[2], ARGV[3], ARGV[1], free)
+  redis.pcall('PUBLISH', ARGV[1], string.format('%s%.0f', served and '0' or '', free))
 end
 return 1

@@ -59,6 +59,7 @@ type permitOp struct {
 	id      int64 // of the script
 	waits   int64
 	leaves  bool
+	deaf    bool
 	blind   bool // PUBLISH counts not all who hear
 }
 
@@ -88,9 +89,11 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 		switch script {
 		case "permits_acquire":
 			args = append(args, k.Channel, k.Line, k.Wants)
-			number(op.id, op.waits, int64(op.n), op.limit, op.gather, int64(op.most), int64(len(op.holders)))
+			number(op.id, op.waits)
+			args = append(args, flag[op.deaf])
+			number(int64(op.n), op.limit, op.gather, int64(op.most), int64(len(op.holders)))
 		case "permits_transfer":
-			args = append(args, k.Channel)
+			args = append(args, k.Channel, k.Wants)
 			number(int64(op.n), int64(len(op.holders)))
 		case "permits_release":
 			args = append(args, k.Channel, k.Line, k.Wants)
@@ -162,9 +165,9 @@ func (s *scriptServer) permits(t testing.TB, name string) string {
 	require.Len(t, flat, 2*len(line))
 	for _, manager := range line {
 		words := strings.Fields(flat[slices.Index(flat, manager)+1].(string))
-		told := ""
+		told := strings.Join(words[3:], "")
 		if words[2] != "0" {
-			told = "!"
+			told += "!"
 		}
 		out = append(out, fmt.Sprintf("%s wants %s%s", manager, words[0], told))
 	}
@@ -296,11 +299,19 @@ func TestScript_PermitsPlacesEnd(t *testing.T) {
 		e.heard(t)
 
 		full()
+		s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: 1, waits: 50000, deaf: true, n: 1, limit: 1, life: 30000, most: 1, holders: []string{"a1"}})
+		release(permitOp{holders: []string{"d1"}})
+		require.Equal(t, "1 a wants 1d!", s.permits(t, "p"), "a will ask")
+		require.Regexp(t, `^\[(2000|199\d)\]$`, try(2, "b1", 50000, false))
+		require.Equal(t, "[nil]", try(3, "a2", 50000, false))
+		e.heard(t)
+
+		full()
 		try(1, "b1", 50000, false)
 		try(2, "c1", 50000, false)
 		release(permitOp{holders: []string{"d1"}})
 		require.Equal(t, []string{k.Channel + ":b 1"}, e.heard(t))
-		s.do(t, "HSET", k.Wants, "b", fmt.Sprintf("1 1 %d", s.now(t)-2001))
+		s.do(t, "HSET", k.Wants, "b", fmt.Sprintf("1 1 %d ", s.now(t)-2001))
 		require.Equal(t, "[nil]", try(3, "c2", 50000, false), "b was told long ago")
 		require.Equal(t, "0 c2.0~30000", s.permits(t, "p"))
 
@@ -332,9 +343,10 @@ func TestScript_PermitsFirstGathers(t *testing.T) {
 		s.give(t, "p", "1", permitTaken{"d1.0": 20000, "d2.0": 20000})
 		require.Equal(t, "[[10000 1]]", try("a1"))
 		require.Equal(t, "[[10000 0]]", try("b1"))
-		require.Equal(t, "0 a1.0~10000 d1.0~20000 d2.0~20000 a wants 1 b wants 3", s.permits(t, "p"))
+		require.Equal(t, "0 a1.0~10000 d1.0~20000 d2.0~20000 a wants 2g b wants 3", s.permits(t, "p"))
 		s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"d1"}})
 		require.Equal(t, []string{k.Channel + ":a 1"}, e.heard(t))
+		require.Regexp(t, `^\[(2000|199\d)\]$`, s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: 9, n: 1, limit: 3, life: 30000, most: 1, holders: []string{"c1"}}), "it is kept for a")
 		require.Equal(t, "[[10000 1]]", try("a2", "a1"))
 		s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", most: 1, holders: []string{"d2"}})
 		require.Equal(t, []string{k.Channel + ":a 1"}, e.heard(t))
@@ -391,13 +403,13 @@ var permitScriptTests = []struct {
 
 	{what: "gathers", free: "1", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
 		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a1"}}, reply: "[[10000 1]]",
-		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a wants 1"},
+		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a wants 2g"},
 	{what: "gathers nothing yet", free: "0", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
 		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a1"}}, reply: "[[20000 1]]",
-		then: "0 b1.0~20000 b1.1~20000 a wants 1"},
+		then: "0 b1.0~20000 b1.1~20000 a wants 2g"},
 	{what: "gathers on", free: "1", taken: permitTaken{"a1.0": 10000, "b1.0": 20000}, script: "permits_acquire",
 		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
-		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a wants 1"},
+		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a wants 1g"},
 	{what: "an own one that has expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_acquire",
 		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000"},
 	{what: "has gathered all", free: "1", taken: permitTaken{"a1.0": 10000}, script: "permits_acquire",
@@ -573,7 +585,7 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 			s.give(t, "p", "2", states["ours"])
 			before := s.permits(t, "p")
 			k := permitKeysOf("p")
-			ids := []string{k.Channel, hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
+			ids := []string{k.Channel, k.Line, k.Wants, hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
 			if reply := s.eval(t, w, "permits_return", []string{k.Counter, k.Taken}, ids); reply != "1" {
 				require.Equal(t, before, s.permits(t, "p"), "%s, return: %s", denied, reply)
 			} else {

@@ -4,13 +4,14 @@
 -- KEYS[2i-1], KEYS[2i]  of transfer i: the name, which is not read, and the permits that
 --                       are taken
 -- ARGV[1]         lease in milliseconds
--- ARGV[2..]       of each transfer: the channel; how many permits; how many holders follow;
+-- ARGV[2..]       of each transfer: the channel; the hash of the line, see line.lua, which is
+--                 no KEY for the reason given there; how many permits; how many holders follow;
 --                 the new holder; further holders of the same manager that may have them
 --
 -- Returns an array with an answer for each transfer:
 --         nil      none of these holders has all of the permits
---         integer  done; the number of subscribers of the channel, or -1 when the server
---                  would not say
+--         integer  done; the number of subscribers of the channel, or of managers in the
+--                  line if it is larger; -1 when the server would not say
 --         error    it failed, which does not keep the others from being served
 --
 -- Safe to repeat: the second run finds the new holder. Only the run that records the new
@@ -25,8 +26,8 @@ local function id(holder, i)
 end
 
 local function transfer(taken, first)
-  local channel = ARGV[first]
-  first = first + 1
+  local channel, wants = ARGV[first], ARGV[first + 1]
+  first = first + 2
   local n, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
   for h = first + 2, first + 1 + holders do
     local old, new = {}, {}
@@ -51,8 +52,8 @@ local function transfer(taken, first)
       if h > first + 2 then
         redis.call('ZREM', taken, unpack(old))
       end
-      local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
-      return waiting.err and -1 or waiting[2]
+      local waiting, inLine = redis.pcall('PUBSUB', 'NUMSUB', channel), redis.pcall('HLEN', wants)
+      return waiting.err and -1 or math.max(waiting[2], type(inLine) == 'number' and inLine or 0)
     end
   end
   return false
@@ -65,6 +66,6 @@ for r = 1, #KEYS / 2 do
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  at = at + 3 + tonumber(ARGV[at + 2])
+  at = at + 4 + tonumber(ARGV[at + 3])
 end
 return out

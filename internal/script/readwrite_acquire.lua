@@ -23,9 +23,9 @@
 -- removed first. A reader whose own key has expired is removed, too. The life of
 -- a record that others share is never shortened.
 --
--- A writer that waits for readers leaves a note, which goes with the last reader. While the note
--- is there, no further reader comes in beside others. So the readers come to an end. When nobody
--- has the lock, the note keeps nobody out.
+-- A writer that waits for readers leaves a note, which goes with the last reader, or expires if the
+-- writer asks no more. While the note is there, no further reader is granted while others read. So
+-- the readers come to an end. When nobody has the lock, the note keeps nobody out.
 --
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
@@ -61,7 +61,7 @@ if mode then
   end
   others = redis.call('HLEN', key) > 1
   if others and (mode == 'write' or side == 'write') then
-    -- The note may be at the other master of a slot that is moved: then it is not made anew.
+    -- If a key may be at the other master of a slot that is moved, EXISTS fails, and no note is left.
     if mode == 'read' and waits ~= '0' and type(redis.pcall('EXISTS', key, note)) == 'number' then
       redis.pcall('SET', note, 1, 'PX', waits)
     end

@@ -17,8 +17,8 @@
 --                 the server would not say
 --         array   done; that number, and the last of the tokens. An empty array:
 --                 nothing was done, as a reader was to become a writer while
---                 others read. If a third element follows, a writer waits for the
---                 readers, and the second may be an empty text
+--                 others read. A third element means: a writer waits, see
+--                 readwrite_acquire.lua. The second is an empty text without tokens
 --
 -- Safe to repeat: the second run finds the new holder. It never creates a record.
 -- Only the run that records the new holder may shorten the life of an entry. The

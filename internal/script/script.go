@@ -19,6 +19,7 @@ var begins = []begin{
 	{"fair", "fair_"},
 	{"line", "permits_acquire"},
 	{"line", "permits_release"},
+	{"line", "permits_return"},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".

@@ -46,8 +46,8 @@ local function fair(key)
 end
 
 -- blocked returns nil if lock i can be taken. Else it returns the remaining life of its
--- record, and true if that is of another kind, or false and true if readers keep a writer
--- waiting. It changes nothing.
+-- record, whether that is of another kind, and whether only readers block a writer. It changes
+-- nothing.
 local function blocked(i)
   local key, prefix, want = lock(i)
   if redis.call('EXISTS', key) == 0 then
@@ -65,8 +65,14 @@ local function blocked(i)
   local mode = redis.call('HGET', key, 'mode')
   if not mode then
     return redis.call('PTTL', key), true
-  elseif mode == 'read' and want == 'read' and redis.pcall('EXISTS', prefix .. ':writer') ~= 1 then
-    return nil
+  elseif mode == 'read' and want == 'read' then
+    local kept = redis.pcall('EXISTS', prefix .. ':writer') ~= 1 -- or ours already
+    for h = first, last do
+      kept = kept or redis.call('HEXISTS', key, ARGV[h]) == 1
+    end
+    if kept then
+      return nil
+    end
   end
   local mine = {mode = true}
   for h = first, last do
@@ -164,7 +170,7 @@ end
 -- Most often none of the locks has a record, which one command tells.
 local free, names, refused = {}, {}, nil
 local whole = ARGV[2] == '0' -- all or nothing
-local read, busy = {}, false -- the locks that readers have, and whether others have some, too
+local read, busy = {}, false -- the locks that only readers block, and whether another lock is blocked
 for i = 1, n do
   free[i], names[i] = i, KEYS[(i - 1) * stride + 1]
 end
@@ -190,9 +196,10 @@ for i = 1, none and 0 or n do
   end
 end
 if refused then
-  for _, i in ipairs(read) do
+  -- While another lock is blocked, a note would keep readers out in vain.
+  for _, i in ipairs((busy or ARGV[#ARGV] == '0') and {} or read) do
     local key, prefix = lock(i)
-    if not busy and ARGV[#ARGV] ~= '0' and type(redis.pcall('EXISTS', key, prefix .. ':writer')) == 'number' then
+    if type(redis.pcall('EXISTS', key, prefix .. ':writer')) == 'number' then
       redis.pcall('SET', prefix .. ':writer', 1, 'PX', ARGV[#ARGV])
     end
   end

@@ -90,6 +90,9 @@ local function side(key, prefix)
   end
   if not left then
     redis.call('DEL', key)
+    if not wrote then
+      redis.pcall('DEL', prefix .. ':writer') -- see readwrite_acquire.lua
+    end
     return true, wrote and '1' or '0'
   end
   for i = 1, #dead do

@@ -6,27 +6,34 @@ import "time"
 // be in flight.
 func (m *Machine) ask(e *entry) {
 	n := e.of
-	if t := &n.details.turns; n.hasDetails() && n.takesTurns() {
-		t.elapse(m.now, &m.cfg, e.phase != idle)
-		if t.comeBack(m.now, &m.cfg); !t.mayTry(m.now) {
-			m.subscribe(n)
-			m.becomeWaiting(e, t.wakeAt(m.now))
-			m.failImpatient(n, ErrNotAcquired) // if nobody waits then, the entry rests
-			return
-		}
-	}
-	if p := n.pool(); p != nil {
-		if p.outsiders.advance(m.now, &n.details.turns, p.held, &m.cfg); m.now < p.outsiders.until {
-			m.subscribe(n)
-			m.becomeWaiting(e, p.outsiders.nextLook(&m.cfg))
-			m.failImpatient(n, ErrNotAcquired)
-			return
-		}
+	if at := m.pauseUntil(e); at > 0 {
+		m.subscribe(n)
+		m.becomeWaiting(e, at)
+		m.failImpatient(n, ErrNotAcquired) // if nobody waits then, the entry rests
+		return
 	}
 	r := n.queue.head
 	m.becomeAsking(e)
 	e.setPermits(r)
 	m.send(e, VerbAcquire, r.Side, m.tryNumber(r), m.leaseOf(r), tokensFor(r))
+}
+
+// pauseUntil ends the pause in which others go first, if the pause is over. Otherwise pauseUntil
+// returns when to look again.
+func (m *Machine) pauseUntil(e *entry) time.Duration {
+	n := e.of
+	t := &n.details.turns
+	if p := n.pool(); p != nil {
+		if p.outsiders.advance(m.now, t, p.held, &m.cfg); m.now < p.outsiders.until {
+			return p.outsiders.nextLook(&m.cfg)
+		}
+	} else if n.hasDetails() && n.takesTurns() {
+		t.elapse(m.now, &m.cfg, e.phase != idle)
+		if t.comeBack(m.now, &m.cfg); !t.mayTry(m.now) {
+			return t.wakeAt(m.now)
+		}
+	}
+	return 0
 }
 
 // tryNumber returns the number of a request's next try. Each try has a new number, so only one
@@ -91,7 +98,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 				n.details.turns.acquired(m.now, &m.cfg)
 			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass, u.grants, u.writer = 0, 0, false
+			u.firstPass, u.grants, u.writerWaits = 0, 0, false
 			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
 		}
 		m.passOn(e, op)

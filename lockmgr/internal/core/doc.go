@@ -54,6 +54,7 @@
 //	waitsFor     yes         no              yes; it is not asked of two that share
 //	parts        no          of several      no
 //	doubts       yes         no              yes
+//	takesTurns   yes         no              yes
 //
 // A set (several) has one entry, which stands for the records of all items. All records have the
 // same number. One script changes all records. Nobody joins a set. There is no transfer: each
@@ -75,8 +76,8 @@
 // many may be asked for at a time is a guess at how many permits are free: eight at first, twice as
 // many after a grant, one after a refusal. A refused entry goes on waiting only if no further entry
 // is asking, waiting or passing. The server keeps the managers that wait in a line, and tells them
-// when permits are for them. So managers take no turns: the section Turns does not concern permits.
-// While others wait, each entry is released after PassCount grants or PassTime: see pool.
+// when permits are for them. So managers take no turns. While others wait, each entry is released
+// after PassCount grants or PassTime: see pool.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An event
 // about an entry leads to no work for further held entries: see index.go.
@@ -233,12 +234,13 @@
 // join and leave locally, unless a transfer is due or the record is in doubt: see admit in
 // handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. Among
 // processes, readers share out time as in Turns: when their run is over, nobody more may join for
-// PassTime, so that the entry comes free and a writer elsewhere gets a turn. If a reader stays for
-// longer than PassTime, a transfer asks whether a writer waits elsewhere: a writer that waits leaves a
-// note on the server. If a writer waits, nobody joins until all holds have ended. Otherwise readers
-// may join again. A reader that makes one try may join even while PassTime runs, unless others are
-// known to subscribe. If an answer must come before a reader may join, a reader that makes one try
-// waits for the answer, too, and is not refused.
+// PassTime, so that the entry comes free and a writer elsewhere gets a turn. A writer that readers
+// keep waiting leaves a note on the server. While the note is there, the server refuses readers of
+// managers that have no entry, and every transfer of readers reports the note. Then nobody joins
+// for PassTime, and the next transfer looks again. If a reader stays for longer than PassTime and
+// no writer waits, readers may join again. A reader that makes one try may join even while PassTime
+// runs, unless others are known to subscribe. If an answer must come before a reader may join, a
+// reader that makes one try waits for the answer, too, and is not refused.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has run, and
 // shared from then on. So the entry never passes to a writer again once the transfer is sent.

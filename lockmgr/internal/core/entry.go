@@ -87,9 +87,9 @@ type upkeep struct {
 	// shutUntil is the instant until which no further hold may share the entry, or
 	// zero.
 	shutUntil time.Duration
-	// writer is set if a writer of another process waits for the holds to end, by the newest
+	// writerWaits is set if a writer of another process waits for the holds to end, by the newest
 	// transfer.
-	writer bool
+	writerWaits bool
 	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
 	// the entry came to us. firstPass is zero before. See keptLong.
 	firstPass time.Duration

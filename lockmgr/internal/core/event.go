@@ -51,8 +51,9 @@ type (
 		// Item is the position, from 1, of the item with the channel if Name is the key of a set.
 		// Item is zero for a single name.
 		Item int
-		// Place is the place with the channel, for the kind Fair, or OwnPlace. Place is zero if the
-		// event came on the channel of the name.
+		// Place is the place with the channel, for the kind Fair. Place is OwnPlace for the channel on
+		// which the line of permits tells this manager. Place is zero if the event came on the channel
+		// of the name.
 		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
@@ -183,10 +184,11 @@ type Op struct {
 	Permits, Most int
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
-	// means: no request waits. Leaves is set in a release of permits if the manager leaves the line.
-	// Counts is Config.TrustSubscribers.
-	Waits          time.Duration
-	Leaves, Counts bool
+	// means: the request of the try does not wait, or, for the kind Permits, no request waits. Deaf is
+	// set if no messages are delivered. Leaves is set in a release of permits if the manager leaves
+	// the line. Counts is Config.TrustSubscribers.
+	Waits                time.Duration
+	Deaf, Leaves, Counts bool
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
@@ -195,7 +197,9 @@ type Op struct {
 
 	entry *entry
 	told  bool // a message said what the operation did: see takeGrant
-	only  bool // no other acquire of the name was in flight: see pool
+	// only is set if no other acquire of the name was in flight. If the operation is granted, the
+	// manager has left the line: no other acquire can have joined again.
+	only bool
 }
 
 // A Reply is the outcome of an Op.

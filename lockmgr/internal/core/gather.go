@@ -8,7 +8,7 @@ import (
 // A gathering is the state of a name whose tries may keep a part of what they want.
 //
 // A request for many items could wait for ever: each item comes free often, but hardly all items at
-// the same instant. The same is true of a request for many permits, if others take single permits.
+// the same instant. The same is true of a request for many permits beside clients that join no line.
 // So a request that has waited for Config.GatherAfter gathers. The tries of the request take what
 // is free, and keep the part for Config.GatherTime while trying to get the rest:
 //
@@ -23,9 +23,8 @@ import (
 // Config.Lease, whichever is less. So a request also gets names that others hold for seconds. The
 // pauses double too, up to 16 times the first pause: if somebody keeps a name for minutes, others
 // can use the rest meanwhile. Among the sets of a manager that exclude each other, only one gathers
-// at a time. Among the requests for permits of a name, in all managers, only one gathers at a time.
-// The remaining managers get no permit meanwhile, because a manager could take each permit before a
-// message about the permit arrives here. The server ensures both rules about permits.
+// at a time. Of the managers that wait for permits of a name, only the first of the line gathers: see
+// pool.
 //
 // The time of gathering bounds how long a part is kept. So two requests that gather wait for each
 // other no longer than the time of gathering. The same holds for a request and a client of another
@@ -91,7 +90,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	}
 	if !r.Gathered {
 		if g.kept == 0 && r.Op.Gather > 0 && !r.OtherKind {
-			m.stopGathering(e) // another manager gathers; a later try may
+			m.stopGathering(e) // another manager is first in the line; a later try may gather
 		}
 		return
 	}

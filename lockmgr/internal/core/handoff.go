@@ -64,16 +64,20 @@ func (m *Machine) recordExpired(e *entry) {
 // is over.
 func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	m.countHandoff(e)
-	u := e.upkeep()
-	turn := m.decideRun(e)
+	n, u := e.of, e.upkeep()
+	run := m.decideRun(e)
+	if run == standBack && n.pool() != nil {
+		m.noticeOf(n, Notice{What: StoodBack, N: u.grants})
+		m.stats.StoodBack++
+	}
 	switch {
-	case u.life.long, turn == standBack:
+	case u.life.long, run == standBack:
 		// The record of a long fixed lease must not outlive the holder. If the record were passed on
 		// and this process died, nobody could have the lock for the rest of the lease.
 		u.giveBack = true
 		m.release(e)
 		return
-	case turn == askFirst:
+	case run == askFirst:
 		m.transferFirst(e, r)
 		return
 	}
@@ -158,6 +162,9 @@ const (
 // else subscribes.
 func (m *Machine) countHandoff(e *entry) {
 	u, t := e.makeUpkeep(), &e.of.details.turns
+	if p := e.of.pool(); p != nil {
+		p.outsiders.advance(m.now, t, p.held, &m.cfg)
+	}
 	if u.firstPass == 0 && !t.back {
 		u.firstPass = m.now
 	}
@@ -169,18 +176,16 @@ func (m *Machine) countHandoff(e *entry) {
 // decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
 // PassTime, and later if others have had more than their share. If the last transfer reported no
 // other subscribers, the limit is 8×PassCount grants, because the transfers of a fast run report a
-// new subscriber in time. After that, a transfer has to ask first.
+// new subscriber in time. After that, a transfer has to ask first. A run of readers also ends if a
+// writer waits elsewhere. For the runs of permits see pool.
 //
 // A waiting process may have no subscription. So the lock is given back once in ShareEvery, even if
 // there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
 	t := &e.of.details.turns
-	if p := e.of.pool(); p != nil {
-		p.outsiders.advance(m.now, t, p.held, &m.cfg)
-	}
 	ended := t.ended(m.mostGrants(t), m.now, &m.cfg)
 	switch {
-	case m.turnOver(e), e.upkeep().writer:
+	case m.runOver(e), e.upkeep().writerWaits:
 		return standBack
 	case !e.of.takesTurns():
 		return goOn
@@ -231,20 +236,18 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 			return min(u.shutUntil, m.admitImpatient(e))
 		}
 		m.countHandoff(e)
-		turn := m.decideRun(e)
-		if turn == standBack && !u.writer {
+		run := m.decideRun(e)
+		if run == standBack && !u.writerWaits {
 			// The run is over, so nobody is admitted for PassTime. If all holds end within
 			// PassTime, the entry is released and other processes get a turn. If a hold lasts
-			// longer, and no writer waits, others could not have a turn, and a new run begins.
+			// longer, a transfer asks whether a writer waits. If not, a new run begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.cfg.PassTime
 				return min(u.shutUntil, m.admitImpatient(e))
 			}
-			u.shutUntil, u.firstPass = 0, m.now
-			n.details.turns.newRun(m.now)
-			turn = askFirst // whether a writer waits
+			m.reopen(e)
 		}
-		if ready, again := m.prepareJoin(e, r, turn == askFirst || u.writer); !ready {
+		if ready, again := m.prepareJoin(e, r, run != goOn); !ready {
 			return again // the answer leads here again, too
 		}
 		r.Passed = true
@@ -256,10 +259,17 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 	return Forever
 }
 
+// reopen begins a new run of a shared entry.
+func (m *Machine) reopen(e *entry) {
+	u := e.makeUpkeep()
+	u.shutUntil, u.firstPass = 0, m.now
+	e.of.details.turns.newRun(m.now)
+}
+
 // prepareJoin reports whether a request may join the holds of an entry now. If a script must be
 // answered first, prepareJoin sends the script unless one is in flight. In this case prepareJoin
-// returns when to call it again if no answer comes. ask is set if a transfer must first report how
-// many others subscribe.
+// returns when to call it again if no answer comes. ask is set if a transfer must first report
+// whether others wait.
 func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
 	u := e.makeUpkeep()
 	needsMore := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
@@ -290,7 +300,7 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	if !n.takeImpatient() {
 		return Forever
 	}
-	othersMayWait := n.details.turns.others > 0 || !m.cfg.TrustSubscribers
+	othersMayWait := e.upkeep().writerWaits || n.details.turns.others > 0 || !m.cfg.TrustSubscribers
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {
@@ -423,9 +433,12 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	} else { // the entry was given up while the transfer was in flight
 		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true})
 	}
-	if u.writer = r.WriterWaits && op.Side == Shared; u.writer {
+	if r.WriterWaits {
 		u.shutUntil = m.now + m.cfg.PassTime
+	} else if u.writerWaits {
+		m.reopen(e)
 	}
+	u.writerWaits = r.WriterWaits
 	m.upgraded(e, r)
 	m.countOthers(e, m.othersOf(n, r.Subscribers))
 	if e.phase == passing {

@@ -49,7 +49,7 @@ func (x *index) list(p phase) *[]*entry {
 	return &x.moving
 }
 
-// any reports whether an entry is in a phase other than idle and held.
+// any reports whether an entry is in phase p, which is neither idle nor held.
 func (x *index) any(p phase) bool {
 	return slices.ContainsFunc(x.moving, func(e *entry) bool { return e.phase == p })
 }

@@ -57,13 +57,12 @@ func (permits) doubts() bool { return false }
 //	                                │
 //	                                └─ nobody waits ──▶ release: leaves
 //
-// The messages are hints. If one is lost, the manager asks after two fifths of PlaceTime. Clients of
-// Redisson stand in no line: the manager looks when such a client says that permits came free.
+// The messages are hints. If one is lost, the manager asks after lookAgain. Clients of Redisson join
+// no line: the manager looks when a message came of a script that has served no line.
 //
-// An entry passes in memory while nobody else is known to wait. Others wait if the channel of the
-// name has other subscribers, as the newest transfer says. Then a turn of an entry ends after
-// PassCount grants or PassTime: the entry is released, and its manager asks anew, behind those
-// that were there before.
+// An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
+// after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
+// end.
 type pool struct {
 	limit  int64  // how many permits the name gets if it has none yet, by the newest request
 	asks   int    // how many entries may be asked for at a time, as far as is known
@@ -125,8 +124,9 @@ func (p *pool) requested(limit int64) { p.limit = limit }
 
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	op.Permits, op.Most, op.Limit, op.Counts = int(e.permits), int(e.most), p.limit, m.cfg.TrustSubscribers
-	switch {
-	case op.Waits > 0:
+	switch n := e.of; {
+	case op.Verb == VerbAcquire && n.somebodyWaits():
+		op.Waits, op.Deaf = m.remembered(), n.sub != subOn
 		op.only, p.joined = !p.acquires(), op.ID
 	case op.Verb == VerbRelease && p.leftovers(e.of):
 		op.Leaves, p.leaves = true, op.ID
@@ -188,8 +188,9 @@ func (p *pool) hears(_ *name, ev Wake) (Wake, bool) {
 	return ev, true
 }
 
-// told asks for an entry if the manager was told of free permits, and no entry waits: the waiting
-// requests count on an entry that passes. If nobody waits, told leaves the line.
+// told is called for each message. If permits are free for this manager, the manager asks, unless an
+// entry asks or waits: then that entry tries. If nobody waits here, the manager leaves the line. A
+// message of a script that has served no line is of an outsider.
 func (p *pool) told(m *Machine, n *name, ev Wake) {
 	if ev.Message && ev.Place == 0 && !ev.More {
 		p.outsiders.heard = m.now
@@ -202,13 +203,13 @@ func (p *pool) told(m *Machine, n *name, ev Wake) {
 	case n.queue.head != nil:
 		m.ask(e)
 	default:
-		p.joined = m.lastID
+		p.joined = m.lastID // so that the release leaves
 		m.release(e)
 	}
 }
 
-// turnOver reports whether an entry is to be released instead of passed on.
-func (m *Machine) turnOver(e *entry) bool {
+// runOver reports whether an entry of permits is to be released instead of passed on.
+func (m *Machine) runOver(e *entry) bool {
 	p := e.of.pool()
 	if p == nil {
 		return false
@@ -217,9 +218,9 @@ func (m *Machine) turnOver(e *entry) bool {
 	return m.now < p.outsiders.until || over && (e.of.details.turns.others > 0 || !m.cfg.TrustSubscribers)
 }
 
-// outsiders lets the clients that stand in no line have their share. A run of grants ends after
-// PassCount grants for each entry, or PassTime. In the pause that follows, this manager passes
-// nothing on and asks for nothing. The pause lasts for as long as the run, or until no outsider was
+// outsiders lets the clients that join no line have their share. A run of grants ends after PassCount
+// grants for each held entry, or PassTime. In the pause that follows, this manager passes nothing on
+// and asks for nothing. The pause lasts for as long as the run, or until no outsider was
 // heard for BackTime.
 type outsiders struct {
 	heard        time.Duration // when an outsider has last said that permits came free, or zero

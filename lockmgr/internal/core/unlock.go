@@ -159,10 +159,6 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	if u := e.upkeep(); n.hasDetails() {
 		u.retry.succeeded()
-		if n.pool() != nil && u.giveBack {
-			m.noticeOf(n, Notice{What: StoodBack, N: u.grants})
-			m.stats.StoodBack++
-		}
 		if r.OK && e.number == 0 { // the removed record is not the confirmed one
 			u.unknown.removed()
 		}

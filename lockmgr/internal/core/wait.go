@@ -136,8 +136,7 @@ func (n *name) takeEcho(ev Wake) bool {
 // tryOrWait tries to get an entry in phase waiting, if we have our turn.
 func (m *Machine) tryOrWait(e *entry) {
 	t := &e.of.details.turns
-	switch {
-	case e.flight != 0: // the answer to a look leads here again
+	if e.flight != 0 { // the answer to a look leads here again
 		return
 	}
 	if t.comeBack(m.now, &m.cfg); t.mayTry(m.now) {
@@ -207,12 +206,23 @@ func (m *Machine) looked(e *entry, r *Reply) {
 	}
 }
 
+// lookAgain is the longest time between two tries of a manager whose waiting the server remembers.
+func (m *Machine) lookAgain() time.Duration {
+	if m.cfg.PlaceTime == 0 {
+		return m.cfg.PollMax
+	}
+	return min(m.cfg.PollMax, m.cfg.PlaceTime*2/5)
+}
+
+// remembered is for how long the server remembers that a request waits, after a try.
+func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
+
 // poll returns the time until the next try if no message comes: the time until the other manager's
 // record expires, but no more than PollMax, or pollBlind if messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
-	if n.pool() != nil { // the first manager of the line may be gone
-		most = min(most, m.cfg.PlaceTime*2/5)
+	if n.pool() != nil || n.queue.head != nil && n.waitsAlone() && n.kind != Exclusive { // see remembered
+		most = m.lookAgain()
 	}
 	if n.sub != subOn {
 		most = m.pollBlind()

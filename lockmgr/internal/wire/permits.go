@@ -30,7 +30,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 		c.permitKeys(op.Name)
 		c.leaseOnce(e, op)
 		c.managerOnce(e, op, 1)
-		c.Args = append(c.Args, ChannelOf(core.Permits, op.Name), lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), millis(op.Waits), strconv.Itoa(op.Permits),
+		c.Args = append(c.Args, ChannelOf(core.Permits, op.Name), lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), millis(op.Waits), flag(op.Deaf), strconv.Itoa(op.Permits),
 			strconv.FormatInt(op.Limit, 10), millis(op.Gather), strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readPermitsAcquired),
@@ -38,7 +38,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 		c.permitKeys(op.Name)
 		c.leaseOnce(e, op)
 		c.listen(ChannelOf(core.Permits, op.Name), "", countOfPermits)
-		c.Args = append(c.Args, strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
+		c.Args = append(c.Args, wantsKey(op.Name), strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readTransferred),
 	core.VerbRenew: {
@@ -175,6 +175,7 @@ func ReturnPermits(name string, ids []string) Command {
 	c := Command{Script: permitsReturn}
 	c.permitKeys(name)
 	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
+	c.Args = append(c.Args, lineKey(name), wantsKey(name))
 	c.Args = append(c.Args, ids...)
 	return c
 }
