@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/raced"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -514,6 +516,31 @@ func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 		cancel()
 		group.Wait()
 	})
+}
+
+// A process that may not subscribe gets its share: the line knows it, and it asks from time to time.
+func TestPermits_ProcessThatHearsNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "deaf", "~*", "&*", "+@all", "-subscribe", "-ssubscribe")
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	deaf := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "deaf", Password: secret}, lockmgr.Options{}))(t)
+	faults.CloseAtEnd(t, deaf)
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for !stop.Load() {
+				mustUnlock(t, mustAcquire(t, m.Permits("jobs", 2), 1))
+			}
+		})
+	}
+	for range 5 {
+		mustUnlock(t, mustAcquire(t, deaf.Permits("jobs", 2), 1))
+	}
+	stop.Store(true)
+	group.Wait()
+	awaitFree(t, m.Permits("jobs", 2), 2)
 }
 
 // A request for many gets them although the callers of three other managers take one each
