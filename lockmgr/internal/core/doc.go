@@ -22,6 +22,8 @@
 //	kind     exclusive, read-write, several, permits, or fair. A name keeps its kind while
 //	         anybody wants the name
 //	place    where a request for a fair lock stands in the queue of the server: see line.go
+//	line     on the server, the managers that wait for permits: see pool. The type line has the places
+//	         of a fair lock
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. Rules have no state
 //	special  the state that only names of one kind have: a set, a pool, a line
