@@ -75,9 +75,9 @@ func TestCommand_EachInSmall(t *testing.T) {
 		"renewal":       {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
 		"idle":          {"holdfast,poll", []string{"commands", "goroutines"}},
 		"release":       {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
-		"kinds":         {"Shared and Exclusive,plain lock for all,one hold a reader", []string{"reads", "commands", "writes"}},
+		"kinds":         {"plain lock for all,one hold a reader", []string{"reads", "commands", "writes", "writemax"}},
 		"kinds sets":    {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
-		"kinds permits": {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands"}},
+		"kinds permits": {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands", "least", "most"}},
 		"kinds fair":    {"plain lock,one channel a waiter", []string{"commands", "cpu"}},
 		"turns":         {"1 + 1,3 + direct 50", []string{"first", "least", "gap", "grants"}},
 	} {
@@ -100,13 +100,15 @@ func TestCommand_EachInSmall(t *testing.T) {
 	}
 }
 
-// The tables of sets, permits and fair locks have holdfast itself.
+// The tables of kinds have holdfast itself.
 func TestKinds_OfHoldfast(t *testing.T) {
 	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast", "-waiters", "40")
-	require.Len(t, run.Tables, 8)
+	require.Len(t, run.Tables, 13)
 	for i, figures := range [][]string{
+		{"reads", "writes", "commands"}, {"reads", "writes", "commands"}, {"reads", "holdsmax", "commands"},
 		{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"},
 		{"grants", "wait50", "commands"}, {"grants", "wait50", "commands"},
+		{"inuse", "waitmax", "commands"}, {"inuse", "least", "most"},
 		{"drain", "handoff", "joining", "disorder"}, {"drain", "handoff", "joining", "disorder"}, {"grants", "waitmax", "commands"},
 	} {
 		require.Len(t, run.Tables[i].Rows, 1)
@@ -122,11 +124,11 @@ func TestKinds_OfHoldfast(t *testing.T) {
 // The name of a table stands for all its candidates.
 func TestKinds_OneTable(t *testing.T) {
 	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "permits", "-waiters", "40")
-	require.Len(t, run.Tables, 2)
+	require.Len(t, run.Tables, 4)
 	for _, table := range run.Tables {
 		require.Len(t, table.Rows, 3)
 		for _, rival := range table.Rows[1:] {
-			require.Contains(t, rival.Ratio, "grants", "of the rival to holdfast")
+			require.Contains(t, rival.Ratio, table.Figures[0].Key, "of the rival to holdfast")
 		}
 	}
 	for _, table := range kindTables {
@@ -284,7 +286,7 @@ func TestPlans_NamesAreUnique(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, 10, questions, "the table at the top of the report")
+		require.Equal(t, 12, questions, "the table at the top of the report")
 	}
 }
 

@@ -74,7 +74,18 @@ var verdicts = map[string]func(*measure.Spec) []result.Question{
 	"release": func(*measure.Spec) []result.Question {
 		return []result.Question{{Question: "from an unlock in one process to the grant in another", Figure: "p50"}}
 	},
+	"readers": func(s *measure.Spec) []result.Question {
+		if s.Clients < 2 || s.Waiters != 8 {
+			return nil
+		}
+		return []result.Question{{Question: fmt.Sprintf("a writer beside %d readers of another client: its longest wait, in holds", s.Waiters), Figure: "holdsmax",
+			Against: []string{"one hold a reader"}}}
+	},
 	"permits": func(s *measure.Spec) []result.Question {
+		if len(s.Callers) > 2 {
+			return []result.Question{{Question: fmt.Sprintf("%d permits shared by %d clients: in use, on average", s.Permits, len(s.Callers)), Figure: "inuse",
+				Against: locker.Names(locker.Permit)}}
+		}
 		if s.Hold > 0 {
 			return nil
 		}
@@ -117,6 +128,12 @@ const fairClients = 5
 // workersAPermit is how many workers there are for each permit.
 const workersAPermit = 10
 
+// Permits that several clients share.
+const (
+	sharedPermits = 20
+	sharedHold    = 20 * time.Millisecond
+)
+
 var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns", "kinds"}
 
 // kindTables are the tables of kinds. Each is a workload, or the first word of several.
@@ -147,7 +164,7 @@ func (z sizes) plans(command string) []*plan {
 		if s.Delay > 0 {
 			p.reps = min(reps, 3) // many, and the delay is most of each
 		}
-		if command == "turns" {
+		if command == "turns" || s.Hold >= sharedHold {
 			p.reps = or(z.reps, 1) // longer still, and each adds up many turns
 		}
 		if z.short {
@@ -247,10 +264,22 @@ func (z sizes) plans(command string) []*plan {
 		for _, hold := range []time.Duration{0, time.Millisecond} {
 			add(fmt.Sprintf("kinds/readers=%d/hold=%v", waiters, hold),
 				fmt.Sprintf("%s readers again and again, %s, and a writer every %v", number(waiters), heldFor(hold), every),
-				"All in one process. A read is over when its unlock is answered.",
+				"All in one process. A read is over when its unlock is answered. The row of holdfast is Shared and Exclusive.",
 				measure.ReadersFigures,
 				measure.Spec{Workload: "readers", Waiters: waiters, Hold: hold, Settle: every, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
-				locker.Names(locker.ReadWrite)...)
+				append([]string{"holdfast"}, locker.Names(locker.ReadWrite)...)...)
+		}
+		type group struct {
+			readers int
+			hold    time.Duration
+		}
+		for _, g := range pick(z, []group{{4, time.Second}, {8, 250 * time.Millisecond}, {32, 200 * time.Millisecond}}, []group{{8, 250 * time.Millisecond}}) {
+			add(fmt.Sprintf("kinds/readers=%d/hold=%v/apart", g.readers, g.hold),
+				fmt.Sprintf("%d readers again and again, %s, and a writer of another client now and then", g.readers, heldFor(g.hold)),
+				"The writer pauses for about a hold. Its longest wait may be one that is not over at the end: one that gets nothing waits all the time.",
+				measure.WriterFigures,
+				measure.Spec{Workload: "readers", Waiters: g.readers, Clients: 2, Hold: g.hold, Settle: g.hold, Warmup: g.hold, Window: pick(z, max(6*g.hold, 3*time.Second), 1500*time.Millisecond)},
+				append([]string{"holdfast"}, locker.Names(locker.ReadWrite)...)...)
 		}
 		for _, g := range []int{1, 16} {
 			add(fmt.Sprintf("kinds/sets=%d/names=%d", g, setNames),
@@ -262,7 +291,7 @@ func (z sizes) plans(command string) []*plan {
 		}
 		add(fmt.Sprintf("kinds/largeset=%d", largeSetNames),
 			fmt.Sprintf("A large set among small ones: %d names, all of them again and again", largeSetNames),
-			"Each name is taken by two clients with two callers each, and held for 1 ms. A third client takes all names at once, holds them for 1 ms and pauses for 10 ms. Its longest wait may be one that is not over at the end.",
+			"Each name is taken by two clients with two callers each, and held for 1 ms. A third client takes all names at once, holds them for 1 ms and pauses for about 10 ms. Its longest wait may be one that is not over at the end.",
 			measure.LargeSetFigures,
 			measure.Spec{Workload: "largeset", Locks: largeSetNames, Hold: time.Millisecond, Settle: 10 * time.Millisecond, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 10*time.Second, 3*time.Second)},
 			"holdfast")
@@ -273,6 +302,19 @@ func (z sizes) plans(command string) []*plan {
 				"All in one process, each worker wants one permit. The row of holdfast is Permits. The longest wait may be one that is not over at the end.",
 				measure.PermitsFigures,
 				measure.Spec{Workload: "permits", Waiters: waiters, Permits: permits, Hold: hold, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
+				append([]string{"holdfast"}, locker.Names(locker.Permit)...)...)
+		}
+		for _, callers := range pick(z, [][]int{{100, 1}, {100, 5}, {100, 100}, {25, 25, 25, 25}}, [][]int{{100, 1}, {25, 25, 25, 25}}) {
+			name := strings.Trim(strings.ReplaceAll(fmt.Sprint(callers), " ", "+"), "[]")
+			figures := measure.SharedPermitsFigures
+			if slices.Min(callers) == slices.Max(callers) {
+				figures = slices.Concat(figures, measure.ShareFigures)
+			}
+			add(fmt.Sprintf("kinds/permits=%d/clients=%s/hold=%v", sharedPermits, name, sharedHold),
+				fmt.Sprintf("%d permits for %s callers of %d clients again and again, %s", sharedPermits, name, len(callers), heldFor(sharedHold)),
+				"All in one process. In use is the mean over time. The longest wait may be one that is not over at the end.",
+				figures,
+				measure.Spec{Workload: "permits", Callers: callers, Permits: sharedPermits, Hold: sharedHold, Warmup: pick(z, time.Second, 150*time.Millisecond), Window: pick(z, 3*time.Second, 500*time.Millisecond)},
 				append([]string{"holdfast"}, locker.Names(locker.Permit)...)...)
 		}
 		callers := max(1, or(z.waiters, z.pick(500, 100))/fairClients)

@@ -36,11 +36,7 @@ func QueueKey(name string) string { return "redisson_lock_queue:{" + name + "}" 
 
 // LockFair takes holdfast's fair lock.
 func (m manager) LockFair(ctx context.Context, name string) (Held, error) {
-	l, err := m.Manager.Lock(ctx, name, lockmgr.Fair())
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return m.lock(ctx, name, lockmgr.Fair())
 }
 
 // unordered is a client of the plain lock.

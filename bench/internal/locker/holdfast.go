@@ -23,8 +23,10 @@ var holdfast = Candidate{
 
 type manager struct{ *lockmgr.Manager }
 
-func (m manager) Lock(ctx context.Context, name string) (Held, error) {
-	l, err := m.Manager.Lock(ctx, name)
+func (m manager) Lock(ctx context.Context, name string) (Held, error) { return m.lock(ctx, name) }
+
+func (m manager) lock(ctx context.Context, name string, options ...lockmgr.LockOption) (Held, error) {
+	l, err := m.Manager.Lock(ctx, name, options...)
 	if err != nil {
 		return nil, err // not l: a nil *Lock in an interface is not nil
 	}

@@ -28,7 +28,7 @@ type Held interface {
 	Unlock(ctx context.Context) error
 }
 
-// A Sided locker has two sides: many may read, or one may write. Its Lock is Write.
+// A Sided locker has two sides: many may read, or one may write.
 type Sided interface {
 	Locker
 	// Read and Write block until they hold the side of name, or ctx ends.
@@ -85,7 +85,8 @@ const (
 	Ceiling  Kind = "ceiling" // what it would be without locks, or without Redis
 	// Neighbour: another client that takes the same locks as holdfast.
 	Neighbour Kind = "neighbour"
-	// ReadWrite: a way for many to read and one to write. Its lockers are Sided.
+	// ReadWrite: a way for many to read and one to write. Its lockers are Sided, and so are
+	// those of holdfast.
 	ReadWrite Kind = "read-write"
 	// Several: a way to lock several names. Its lockers are SetLockers, and so are
 	// those of some libraries.

@@ -10,57 +10,38 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// sided are the ways to read and write. They are in no other table.
-var sided = []Candidate{
-	{
-		Name: "Shared and Exclusive", Kind: ReadWrite, NeedsServer: true,
-		About: "holdfast's read-write lock: the readers of a process share a hold in Redis",
-		Open:  openSided([]lockmgr.LockOption{lockmgr.Shared()}, []lockmgr.LockOption{lockmgr.Exclusive()}),
-	},
-	{
-		Name: "plain lock for all", Kind: ReadWrite, NeedsServer: true,
-		About: "holdfast's plain lock, which one reader has at a time",
-		Open:  openSided(nil, nil),
-	},
-	{
-		Name: "one hold a reader", Kind: ReadWrite, NeedsServer: true,
-		About: "the scripts of the read-write lock, but each reader has a hold of its own and sends its own commands, as in Redisson",
-		Open:  openSingly,
-	},
-}
-
-func openSided(read, write []lockmgr.LockOption) func(context.Context, Config) (Locker, error) {
-	return func(ctx context.Context, c Config) (Locker, error) {
-		l, err := holdfast.Open(ctx, c)
+// sided are other ways to read and write. They are in no other table.
+var sided = []Candidate{{
+	Name: "plain lock for all", Kind: ReadWrite, NeedsServer: true,
+	About: "holdfast's plain lock, which one reader has at a time",
+	Open: func(ctx context.Context, c Config) (Locker, error) {
+		m, err := holdfast.Open(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		return managerSides{l.(manager), read, write}, nil
-	}
+		return oneSided{m.(manager)}, nil
+	},
+}, {
+	Name: "one hold a reader", Kind: ReadWrite, NeedsServer: true,
+	About: "the scripts of the read-write lock, but each reader has a hold of its own and sends its own commands, and a writer that waits keeps nobody out, as in Redisson",
+	Open:  openSingly,
+}}
+
+// Read takes the read side of holdfast's read-write lock.
+func (m manager) Read(ctx context.Context, name string) (Held, error) {
+	return m.lock(ctx, name, lockmgr.Shared())
 }
 
-type managerSides struct {
-	manager
-	read, write []lockmgr.LockOption
+// Write takes the write side of holdfast's read-write lock.
+func (m manager) Write(ctx context.Context, name string) (Held, error) {
+	return m.lock(ctx, name, lockmgr.Exclusive())
 }
 
-func (m managerSides) Lock(ctx context.Context, name string) (Held, error) { return m.Write(ctx, name) }
+// oneSided is a client of the plain lock.
+type oneSided struct{ manager }
 
-func (m managerSides) Read(ctx context.Context, name string) (Held, error) {
-	return m.side(ctx, name, m.read)
-}
-
-func (m managerSides) Write(ctx context.Context, name string) (Held, error) {
-	return m.side(ctx, name, m.write)
-}
-
-func (m managerSides) side(ctx context.Context, name string, options []lockmgr.LockOption) (Held, error) {
-	l, err := m.Manager.Lock(ctx, name, options...)
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
+func (m oneSided) Read(ctx context.Context, name string) (Held, error)  { return m.Lock(ctx, name) }
+func (m oneSided) Write(ctx context.Context, name string) (Held, error) { return m.Lock(ctx, name) }
 
 // singly waits as direct does. A release of the write side lets all who wait try, one
 // of the read side lets one of them.
@@ -92,7 +73,7 @@ func (s singly) Write(ctx context.Context, name string) (Held, error) {
 func (s singly) side(ctx context.Context, name, side string) (Held, error) {
 	h := &singlyHeld{s, name, s.newOwner()}
 	return h, s.wait(ctx, name, func() (bool, time.Duration, error) {
-		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(1).Key(name).Arg(side, s.lease, "0", h.owner, "{"+name+"}").Build()
+		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(1).Key(name).Arg(side, s.lease, "0", h.owner, "0", "{"+name+"}").Build()
 		ttl, err := s.client.Do(ctx, c).AsInt64()
 		if rueidis.IsRedisNil(err) {
 			return true, 0, nil

@@ -54,23 +54,10 @@ func (b *bench) crowdOf(clients []locker.FairLocker) []locker.FairLocker {
 	return callers
 }
 
-// fairClients opens Clients clients. The first is the one that is open.
-func (b *bench) fairClients(ctx context.Context) ([]locker.FairLocker, error) {
-	clients := []locker.FairLocker{b.locker.(locker.FairLocker)}
-	for i := 1; i < b.Clients; i++ {
-		l, err := b.open(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, l.(locker.FairLocker))
-	}
-	return clients, nil
-}
-
 // fairBurst measures Waiters callers of Clients clients that wait for one lock, from its
 // release until each has had it once. They have come to the server one after the other.
 func fairBurst(ctx context.Context, b *bench) error {
-	clients, err := b.fairClients(ctx)
+	clients, err := clients[locker.FairLocker](ctx, b, b.Clients)
 	if err != nil {
 		return err
 	}
@@ -195,7 +182,7 @@ func (b *bench) waiting(name string, callers []locker.FairLocker) (n int, err er
 // fairSteady measures Waiters callers of Clients clients that take one lock again and again.
 // After that it counts the grants out of order in a run of its own.
 func fairSteady(ctx context.Context, b *bench) error {
-	clients, err := b.fairClients(ctx)
+	clients, err := clients[locker.FairLocker](ctx, b, b.Clients)
 	if err != nil {
 		return err
 	}

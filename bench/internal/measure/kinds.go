@@ -20,25 +20,42 @@ var ReadersFigures = []result.Figure{
 	{Key: "writes", Name: "writes"},
 }
 
+// WriterFigures are those of readers that hold for long, beside a writer of another client.
+var WriterFigures = []result.Figure{
+	{Key: "reads", Name: "reads", Unit: "/s", Better: result.Higher},
+	{Key: "holds50", Name: "writer's wait p50", Unit: "holds", Better: result.Lower},
+	{Key: "holdsmax", Name: "writer's longest wait", Unit: "holds", Better: result.Lower, Chart: true},
+	{Key: "commands", Name: "commands", Unit: "/1,000 reads", Better: result.Lower, Count: true},
+	{Key: "writes", Name: "writes"},
+}
+
 // readers measures callers that read again and again, each for Hold, beside one that
-// wants to write every Settle.
+// wants to write about every Settle, and holds as long. The first reads begin over one Hold.
 func readers(ctx context.Context, b *bench) error {
-	sides := b.locker.(locker.Sided)
+	sides, err := clients[locker.Sided](ctx, b, b.Clients)
+	if err != nil {
+		return err
+	}
 	load := b.newLoad(ctx)
 	defer load.end()
 	reads := make([]*hdrhistogram.Histogram, b.Waiters)
 	for i := range reads {
 		reads[i] = newHistogram()
-		load.repeat(reads[i], 0, func(ctx context.Context) (locker.Held, error) { return sides.Read(ctx, b.Name) })
+		load.repeat(reads[i], 0, func(ctx context.Context) (locker.Held, error) { return sides[0].Read(ctx, b.Name) })
+		if err := load.wait(b.Hold / time.Duration(b.Waiters)); err != nil {
+			return err
+		}
 	}
 	writes := newHistogram()
-	load.repeat(writes, b.Settle, func(ctx context.Context) (locker.Held, error) { return sides.Write(ctx, b.Name) })
+	var wait underWay
+	load.repeat(writes, b.Settle, wait.of(func(ctx context.Context) (locker.Held, error) { return sides[len(sides)-1].Write(ctx, b.Name) }))
 
 	m, began, err := b.window(load)
 	if err != nil {
 		return err
 	}
-	took := time.Duration(clock() - began)
+	took := time.Since(began)
+	open := wait.taken()
 	used, err := m.stop()
 	if err != nil {
 		return err
@@ -55,8 +72,15 @@ func readers(ctx context.Context, b *bench) error {
 	v["reads"] = n / took.Seconds()
 	v["read99"] = ms(time.Duration(all.ValueAtPercentile(99)))
 	v["writes"] = float64(writes.TotalCount())
+	waits := map[string]time.Duration{"max": max(open, time.Duration(writes.Max()))}
 	if writes.TotalCount() > 0 {
-		v["write50"], v["writemax"] = ms(time.Duration(writes.ValueAtPercentile(50))), ms(time.Duration(writes.Max()))
+		waits["50"] = time.Duration(writes.ValueAtPercentile(50))
+	}
+	for which, wait := range waits {
+		v["write"+which] = ms(wait)
+		if b.Hold > 0 {
+			v["holds"+which] = float64(wait) / float64(b.Hold)
+		}
 	}
 	return nil
 }

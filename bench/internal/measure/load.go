@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,9 @@ import (
 // A load is callers that lock again and again, until the first error or the end.
 type load struct {
 	hold    time.Duration
+	seed    uint64
+	held    *inUse        // nil: not counted
+	before  time.Duration // for how long all have been held before the window
 	ctx     context.Context
 	stop    func()
 	phase   atomic.Int32
@@ -26,14 +30,41 @@ type load struct {
 
 func (b *bench) newLoad(ctx context.Context) *load {
 	ctx, stop := context.WithCancel(ctx)
-	return &load{hold: b.Hold, ctx: ctx, stop: stop, failed: make(chan struct{})}
+	l := &load{hold: b.Hold, seed: b.Seed, ctx: ctx, stop: stop, failed: make(chan struct{})}
+	if len(b.Callers) > 0 {
+		l.held = &inUse{}
+	}
+	return l
 }
 
-// repeat starts a caller that pauses, locks, holds and unlocks, again and again. It
-// records in waits how long each lock took that was granted while the load is measured.
+// inUse counts what is held, over time. A nil one does nothing.
+type inUse struct {
+	mu    sync.Mutex
+	n     int
+	since time.Time
+	sum   time.Duration // for how long all have been held, up to since
+}
+
+// add notes that n more are held from now on. It returns for how long all have been held.
+func (u *inUse) add(n int) time.Duration {
+	if u == nil {
+		return 0
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	u.sum += time.Duration(u.n) * now.Sub(u.since)
+	u.n, u.since = u.n+n, now
+	return u.sum
+}
+
+// repeat starts a caller that pauses, locks, holds and unlocks, again and again. A pause takes
+// between on average, and half of that at least, so it ends anywhere within the holds of others.
+// repeat records in waits how long each lock took that was granted while the load is measured.
 func (l *load) repeat(waits *hdrhistogram.Histogram, between time.Duration, lock func(context.Context) (locker.Held, error)) {
 	l.group.Go(func() {
-		for pause(l.ctx, between) == nil {
+		rng := rand.New(rand.NewPCG(l.seed, 29))
+		for pause(l.ctx, between/2+time.Duration(rng.Int64N(int64(between)+1))) == nil {
 			began := time.Now()
 			h, err := lock(l.ctx)
 			waited := time.Since(began)
@@ -44,7 +75,9 @@ func (l *load) repeat(waits *hdrhistogram.Histogram, between time.Duration, lock
 						l.some.Store(true)
 					}
 				}
+				l.held.add(1)
 				_ = pause(l.ctx, l.hold)
+				l.held.add(-1)
 				err = h.Unlock(context.WithoutCancel(l.ctx))
 			}
 			if err != nil {
@@ -98,15 +131,15 @@ func (u *underWay) taken() time.Duration {
 
 // window lets a load run for Warmup, and then for Window. It returns the meter, which goes on,
 // and when the window began.
-func (b *bench) window(l *load) (m *meter, began int64, err error) {
+func (b *bench) window(l *load) (m *meter, began time.Time, err error) {
 	if err := l.wait(b.Warmup); err != nil {
-		return nil, 0, err
+		return nil, began, err
 	}
 	if m, err = b.start(false); err != nil {
-		return nil, 0, err
+		return nil, began, err
 	}
 	l.phase.Store(measuring)
-	began = clock()
+	began, l.before = time.Now(), l.held.add(0)
 	err = l.wait(b.Window)
 	for err == nil && !l.some.Load() { // a window that is short for this machine
 		err = l.wait(10 * time.Millisecond)
@@ -129,7 +162,10 @@ func (b *bench) grants(ctx context.Context, lock func(ctx context.Context, calle
 	if err != nil {
 		return nil, err
 	}
-	took := time.Duration(clock() - began)
+	took := time.Since(began)
+	if load.held != nil {
+		b.values["inuse"] = float64(load.held.add(0)-load.before) / float64(took)
+	}
 	load.phase.Store(over)
 	var longest time.Duration // of the waits that are not over
 	for i := range open {

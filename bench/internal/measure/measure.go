@@ -30,16 +30,17 @@ type Spec struct {
 	Name string
 
 	Waiters    int           // callers that want one lock
-	Clients    int           // of fair: that they are of
+	Clients    int           // of fair: that they are of; of readers: 2 if the writer has its own
 	Warm       int           // as many want another one before that
 	Turns      int           // how often each wants it; zero: once
 	Procs      int           // processes that they are in
 	Goroutines int           // each with a name of its own, or a set
 	Locks      int           // held at a time; of sets: names of each
 	Permits    int           // how many there are
+	Callers    []int         // of permits: of each of several clients; none: Waiters of one
 	Rounds     int           // at most
 	Hold       time.Duration // what a holder sleeps
-	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes, or two large sets
+	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes, or two large sets, on average
 	Warmup     time.Duration // left out
 	Window     time.Duration // what is measured
 	Lease      time.Duration // zero: the candidate's default
@@ -160,6 +161,19 @@ func (b *bench) open(ctx context.Context, number int) (locker.Locker, error) {
 	}
 	b.onEnd = append(b.onEnd, l.Close)
 	return l, nil
+}
+
+// clients opens n clients. The first is the one that is open.
+func clients[L locker.Locker](ctx context.Context, b *bench, n int) ([]L, error) {
+	all := []L{b.locker.(L)}
+	for i := 1; i < n; i++ {
+		l, err := b.open(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l.(L))
+	}
+	return all, nil
 }
 
 // A partial result: it says how far a candidate came.

@@ -11,10 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
+// ShareFigures are those of processes or clients that want equally much.
+var ShareFigures = []result.Figure{
+	{Key: "least", Name: "least share", Unit: "% of fair", Better: result.Higher, Chart: true, Long: true},
+	{Key: "most", Name: "largest share", Unit: "% of fair", Better: result.Lower, Long: true},
+}
+
 // ProcessesFigures are those of processes.
-var ProcessesFigures = append(slices.Clone(FanoutFigures),
-	result.Figure{Key: "least", Name: "least share", Unit: "% of fair", Better: result.Higher, Chart: true, Long: true},
-	result.Figure{Key: "most", Name: "largest share", Unit: "% of fair", Better: result.Lower, Long: true},
+var ProcessesFigures = append(slices.Concat(FanoutFigures, ShareFigures),
 	result.Figure{Key: "streak", Name: "longest streak", Unit: "grants", Better: result.Lower, Count: true, Chart: true, Long: true},
 )
 

@@ -100,7 +100,7 @@ func largeSet(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	took := time.Duration(clock() - began)
+	took := time.Since(began)
 	load.phase.Store(over)
 	open := wait.taken()
 	used, err := m.stop()

@@ -10,7 +10,7 @@ import (
 )
 
 // mostVerdicts is how many rows the table at the top has at most.
-const mostVerdicts = 10
+const mostVerdicts = 12
 
 // A verdict is one row of the table at the top: holdfast beside the best of the others.
 type verdict struct {

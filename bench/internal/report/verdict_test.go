@@ -68,7 +68,7 @@ func TestVerdict_NothingToCompare(t *testing.T) {
 	require.Empty(t, b.String())
 }
 
-// The verdicts come first, ten of them at most.
+// The verdicts come first, twelve of them at most.
 func TestVerdict_OnTopOfThePage(t *testing.T) {
 	run := &result.Run{}
 	for i := range 15 {
@@ -76,10 +76,10 @@ func TestVerdict_OnTopOfThePage(t *testing.T) {
 	}
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, run))
-	require.Equal(t, 10, bytes.Count(b.Bytes(), []byte("34.0 x better")))
-	require.Less(t, bytes.Index(b.Bytes(), []byte("question 9")), bytes.Index(b.Bytes(), []byte("<h2 id=")))
+	require.Equal(t, 12, bytes.Count(b.Bytes(), []byte("34.0 x better")))
+	require.Less(t, bytes.Index(b.Bytes(), []byte("question 11")), bytes.Index(b.Bytes(), []byte("<h2 id=")))
 	b.Reset()
 	Verdicts(&b, run)
-	require.Equal(t, 10, bytes.Count(b.Bytes(), []byte("34.0 x better")))
+	require.Equal(t, 12, bytes.Count(b.Bytes(), []byte("34.0 x better")))
 	require.Contains(t, b.String(), "question 0")
 }
