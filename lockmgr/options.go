@@ -398,9 +398,9 @@ func waitContextOf(opts []LockOption) context.Context {
 //
 // All readers of a manager share an entry in Redis, so only the first and the last reader need a
 // command. A reader waits behind a waiting writer of the same manager, even if other owners read.
-// While a writer of another manager waits, no further reader is granted while others read, so the
-// writer gets the lock when the holds of the readers have ended. A writer that has given up has the
-// same effect for 3 s more.
+// While a writer of another manager waits, no further reader is granted, so the writer gets the lock
+// when the holds of the readers have ended. A writer that has given up has the same effect for 3 s
+// more.
 // An owner of the write side gets the read side at once, and keeps the read side after unlocking
 // the write side: other owners can read soon after.
 //

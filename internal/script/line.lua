@@ -3,12 +3,12 @@
 -- position, for all its requests. A line has two keys:
 --
 --   line    list of the managers, the first is next
---   wants   hash: manager -> "n id told flags"
+--   wants   hash: manager -> "n id till flags"
 --           n      how many free permits the first request of the manager needs
 --           id     the number of the manager's script that said so
---           told   when the manager was told that permits are free, in ms since 1970; 0: not since
---                  the script ran
---           flags  g: the manager gathers, and is told of any free permit when it is first
+--           till   until when the manager keeps its position if it runs no script, in ms since 1970
+--           flags  t: the manager was told that permits are free, since the script ran
+--                  g: the manager gathers, and is told of any free permit when it is first
 --                  d: the manager is deaf: it does not listen on its channel, and asks from time
 --                  to time
 --
@@ -17,9 +17,9 @@
 --
 -- A script that begins with line.lua and leaves permits free tells the managers for which they are,
 -- on a channel of each manager. The other scripts tell all managers, on the channel of the name. A
--- manager that should listen, and does not, loses its position at once. A told manager that runs no
--- script loses it after two seconds. Both keys expire if no manager runs a script for longer than
--- managers wait between two tries.
+-- manager that should listen, and does not, loses its position at once. A manager that runs no script
+-- loses it after a time that is longer than managers wait between two tries, or two seconds after it
+-- was told. Both keys expire if no manager runs a script for so long.
 --
 -- Clients of Redisson join no line. A message on the channel of the name is for them. It begins with 0
 -- if the line was served: then no manager of this library needs to look.
@@ -39,8 +39,8 @@ local patience = 2000
 
 -- positionOf returns what the hash says of a manager, or nil if the manager is not in the line.
 local function positionOf(wants, manager)
-  local n, id, told, flags = string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)$')
-  return tonumber(n), tonumber(id), tonumber(told), flags
+  local n, id, till, flags = string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)$')
+  return tonumber(n), tonumber(id), tonumber(till), flags
 end
 
 local function remove(line, wants, manager)
@@ -56,9 +56,9 @@ local function at(line, wants, i)
     if not manager then
       return
     end
-    local n, id, told, flags = positionOf(wants, manager)
-    if n and (told == 0 or math.abs(now - told) < patience) then
-      return manager, n, id, told, flags
+    local n, id, till, flags = positionOf(wants, manager)
+    if n and now < till then
+      return manager, n, id, till, flags
     end
     remove(line, wants, manager)
   end
@@ -92,7 +92,7 @@ local function join(line, wants, manager, n, id, life, flags)
   if not old then
     redis.call('RPUSH', line, manager)
   end
-  redis.call('HSET', wants, manager, string.format('%d %d 0 %s', n, id, flags))
+  redis.call('HSET', wants, manager, string.format('%d %d %d %s', n, id, now + life, flags))
   redis.pcall('PEXPIRE', line, life)
   redis.pcall('PEXPIRE', wants, life)
 end
@@ -109,17 +109,19 @@ end
 local function tell(line, wants, channel, free, counts)
   local i = 0
   while true do
-    local manager, n, id, told, flags = at(line, wants, i)
+    local manager, n, id, till, flags = at(line, wants, i)
     local any = manager and i == 0 and free > 0 and string.find(flags, 'g')
     if not manager or n > free and not any then
       return
     end
-    local heard = told > 0 or redis.pcall('PUBLISH', channel .. ':' .. manager, free) ~= 0
+    local told = string.find(flags, 't')
+    local heard = told or redis.pcall('PUBLISH', channel .. ':' .. manager, free) ~= 0
     if not heard and counts and not string.find(flags, 'd') then
       remove(line, wants, manager)
     else
-      if told == 0 then
-        redis.pcall('HSET', wants, manager, string.format('%d %d %d %s', n, id, now, flags))
+      if not told then
+        till = math.min(till, now + patience)
+        redis.pcall('HSET', wants, manager, string.format('%d %d %d %st', n, id, till, flags))
       end
       free, i = free - n, i + 1
     end

@@ -158,10 +158,9 @@ local function acquire(counter, taken, first)
   if first_end[2] and tonumber(first_end[2]) < no_end then
     ttl = math.max(0, math.ceil(tonumber(first_end[2]) - now))
   end
-  local ok, _, _, _, told = pcall(at, line, wants, 0)
-  if ok and free > take and told and told > 0 then -- the first manager may be gone
-    local left = math.max(1, told + patience - now)
-    ttl = ttl < 0 and left or math.min(ttl, left)
+  local ok, _, _, _, till = pcall(at, line, wants, 0)
+  if ok and free > take and till then -- the first manager may be gone
+    ttl = ttl < 0 and till - now or math.min(ttl, till - now)
   end
   if gather == 0 then
     return ttl

@@ -23,9 +23,10 @@
 -- removed first. A reader whose own key has expired is removed, too. The life of
 -- a record that others share is never shortened.
 --
--- A writer that waits for readers leaves a note, which goes with the last reader, or expires if the
--- writer asks no more. While the note is there, no further reader is granted while others read. So
--- the readers come to an end. When nobody has the lock, the note keeps nobody out.
+-- A writer that waits for readers leaves a note, which expires if the writer asks no more. While the
+-- note is there, no further reader is granted. So the readers come to an end. The last one leaves the
+-- note 100 ms, in which a writer can take the lock, however near other readers are. The writer
+-- removes the note. So readers and writers that wait while somebody writes have equal chances.
 --
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
@@ -67,11 +68,13 @@ if mode then
     end
     return ttl
   end
-  if others and redis.pcall('EXISTS', note) == 1 then
-    return ttl
-  end
 elseif redis.call('EXISTS', key) == 1 then
   return {redis.call('PTTL', key)}
+end
+if side == 'write' then
+  redis.pcall('DEL', note)
+elseif redis.pcall('EXISTS', note) == 1 then
+  return others and ttl or math.max(1, redis.call('PTTL', note))
 end
 local last
 if ARGV[3] ~= '0' then

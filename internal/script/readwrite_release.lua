@@ -84,7 +84,7 @@ if left then
 else
   redis.call('DEL', key)
   if not wrote then
-    redis.pcall('DEL', prefix .. ':writer') -- see readwrite_acquire.lua
+    redis.pcall('PEXPIRE', prefix .. ':writer', 100) -- see readwrite_acquire.lua
   end
 end
 local told = redis.pcall('PUBLISH', channel, wrote and '1' or '0')

@@ -133,6 +133,7 @@ local function take(i, lease)
     redis.call('HSET', key, 'mode', want, holder, 1)
   else
     redis.call('HSET', key, 'mode', want, holder .. ':write', 1)
+    redis.pcall('DEL', prefix .. ':writer')
   end
   if not others or ttl >= 0 and ttl < tonumber(lease) then
     redis.call('PEXPIRE', key, lease)

@@ -91,7 +91,7 @@ local function side(key, prefix)
   if not left then
     redis.call('DEL', key)
     if not wrote then
-      redis.pcall('DEL', prefix .. ':writer') -- see readwrite_acquire.lua
+      redis.pcall('PEXPIRE', prefix .. ':writer', 100) -- see readwrite_acquire.lua
     end
     return true, wrote and '1' or '0'
   end

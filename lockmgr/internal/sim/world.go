@@ -292,6 +292,9 @@ func (w *world) slack() time.Duration {
 	if w.set.keeps > 0 {
 		poll += 120 * ms // no message comes when a record ends by itself
 	}
+	if w.set.readers > 0 {
+		poll += 120 * ms // the last reader leaves a writer so much time, which may have gone
+	}
 	if w.set.givesUp > 0 && w.set.redisson || w.set.faults&Force != 0 {
 		// A thread of Redisson that gives up wakes nobody. A manager that has the lock and the
 		// first place does not hear that an administrator removed the lock.
