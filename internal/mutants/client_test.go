@@ -28,7 +28,7 @@ var scriptMutants = []mutant{
 	{"permits_acquire.lua", "takes more than are free", scripts + "permits_acquire.lua", "", "kept <= free - n", "kept <= free", tables + "TestScripts_Permits"},
 	{"permits_acquire.lua", "a copy takes as many again", scripts + "permits_acquire.lua", "", "for h = first + 5", "for h = first + 6", tables + "TestScripts_Permits"},
 	{"line.lua", "others overtake", scripts + "permits_acquire.lua", "", "ok and sum or 0", "0", tables + "TestScript_PermitsLine"},
-	{"line.lua", "the place of a manager that was told lasts", scripts + "line.lua", "", "math.abs(now - told) < patience", "true", tables + "TestScript_PermitsPlacesEnd"},
+	{"line.lua", "the place of a manager that was told lasts", scripts + "line.lua", "", "now < till", "true", tables + "TestScript_PermitsPlacesEnd"},
 	{"line.lua", "leaves although a newer script has joined", scripts + "line.lua", "", "n and newest <= id", "n", tables + "TestScript_PermitsPlacesEnd"},
 	{"permits_transfer.lua", "passes on what has expired", scripts + "permits_transfer.lua", "", "score > now", "score > 0", tables + "TestScripts_Permits"},
 	{"permits_transfer.lua", "a copy shortens a life", scripts + "permits_transfer.lua", "", "h == first + 2 and score or 0", "0", tables + "TestScripts_Permits"},

@@ -75,7 +75,7 @@ var coreMutants = []mutant{
 	{"read-write", "joins what may be gone", machine, "Machine.prepareJoin", "case !needsMore && !u.doubt.open():", "case !needsMore:", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "Machine.unlock", "e.hold != nil", "e.hold != nil && false", rwSeeds},
 	{"read-write", "a writer gets a reader's token", machine, "tokens.take", "t.next = t.last + 1", "", rwSeeds},
-	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "turn == standBack", "false", stories},
+	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "run == standBack && !u.writerWaits", "false", stories},
 	{"read-write", "an upgrade beside another local reader", machine, "Machine.upgrade", "e.hold != h || h.next() != nil || ", "", rwSeeds},
 
 	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item", "false", setSeeds},
@@ -86,7 +86,7 @@ var coreMutants = []mutant{
 	{"permits", "an entry passes to a request for more", machine, "permits.passes", "e.permits == r.own.Permits", "true", permitSeeds},
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
 	{"permits", "told while an entry passes, it does not ask", machine, "pool.told", "m.ask(e)", "", stories},
-	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.turnOver(e)", "false", stories},
+	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.runOver(e)", "false", stories},
 	{"permits", "outsiders get no pause", machine, "outsiders.advance", "o.since, o.until = now, now+min(now-t.start, cfg.PassTime)", "", stories},
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
