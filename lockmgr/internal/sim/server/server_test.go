@@ -142,6 +142,12 @@ func (b *both) step(kind core.Kind) {
 	default:
 		b.call(b.draw(kind))
 		time.Sleep(2 * time.Millisecond) // so that short lives are over on both
+		for _, name := range names {     // the moment that the last reader leaves a writer ends on each by its own clock
+			note := "{" + name + "}:writer"
+			if left, _ := b.here.Do("PTTL", note).(int64); left >= 0 && left <= 100 {
+				b.plain("DEL", note)
+			}
+		}
 	}
 }
 
