@@ -135,7 +135,7 @@ func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 
 // answered notes whether a script has left the line. A newer script may have joined the line since.
 func (p *pool) answered(_ *Machine, r *Reply) {
-	left := r.Op.Leaves || r.Op.only && r.OK
+	left := r.Op.Leaves || r.Op.only && (r.OK || r.OtherKind) // beside another kind there is no line
 	if r.Ran == Yes && left && p.joined <= r.Op.ID {
 		p.joined = 0
 	}
