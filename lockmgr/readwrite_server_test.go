@@ -290,6 +290,23 @@ func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 	}
 }
 
+// A writer that has given up keeps further readers out for three seconds and their retry, no more.
+func TestReadWrite_WriterThatGaveUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, writer := w.managers(lockmgr.Options{})
+		reads := mustLock(t, m, "doc", lockmgr.Shared())
+		_, err := writer.Lock(t.Context(), "doc", lockmgr.Exclusive(), lockmgr.MaxWait(200*milli))
+		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
+		gaveUp := time.Now()
+		third, _ := w.manager(lockmgr.Options{})
+		late := mustLock(t, third, "doc", lockmgr.Shared())
+		require.Less(t, time.Since(gaveUp), 3200*milli)
+		require.Greater(t, time.Since(gaveUp), second, "else this shows nothing")
+		mustUnlock(t, late)
+		mustUnlock(t, reads)
+	})
+}
+
 // A try to read is never refused while only readers of its own process have the name, or ask for it: not
 // while their first command is under way, and not when they have had the name for so long that a process
 // which is not known gets a chance.

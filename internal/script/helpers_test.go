@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +72,7 @@ type scriptServer struct {
 	real  *redistest.Server // nil: miniredis
 	mini  *miniredis.Miniredis
 	grain int64 // ms
+	full  bool  // scripts that renew, look or end a hold run while the server is out of memory
 }
 
 func realScripts(t testing.TB, args ...string) *scriptServer {
@@ -84,11 +86,17 @@ func miniScripts(t testing.TB) *scriptServer {
 	return &scriptServer{wire: dialWire(t, m.Addr()), addr: m.Addr(), mini: m, grain: 1}
 }
 
-// onBoth runs a test on a real server and on miniredis.
+// onBoth runs a test on a real server, on one that is full, and on miniredis.
 func onBoth(t *testing.T, test func(t *testing.T, s *scriptServer)) {
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
 		test(t, realScripts(t))
+	})
+	t.Run("full", func(t *testing.T) {
+		t.Parallel()
+		s := realScripts(t)
+		s.full = true
+		test(t, s)
 	})
 	t.Run("mini", func(t *testing.T) {
 		t.Parallel()
@@ -116,6 +124,10 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	t.Helper()
 	text := scripts()[script]
 	require.NotEmpty(t, text, script)
+	if s.full && !regexp.MustCompile("acquire|transfer|limit").MatchString(script) {
+		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		defer s.do(t, "CONFIG", "SET", "maxmemory", "0")
+	}
 	switch script { // what every test of them gives
 	case "force":
 		args = append([]string{"0", channelName(keys[0])}, args...)

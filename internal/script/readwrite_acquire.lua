@@ -16,7 +16,8 @@
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens
 --         integer     held by others: the record's remaining life in
---                     milliseconds, -1 if it has none
+--                     milliseconds, -1 if it has none. For a reader that a note
+--                     keeps out: that of the note, if it ends sooner
 --         array       the same number, of a record of another kind of lock
 --
 -- Safe to repeat: what an earlier run has left is among the holders that are
@@ -72,12 +73,13 @@ if mode then
 elseif redis.call('EXISTS', key) == 1 then
   return {redis.call('PTTL', key)}
 end
-if side == 'write' then
-  redis.pcall('DEL', note)
-else
+if side == 'read' then
   local left = redis.pcall('PTTL', note)
   if type(left) == 'number' and left >= 0 and (others or left <= 100) then
-    return others and ttl or math.max(1, left)
+    if others and ttl >= 0 then
+      left = math.min(left, ttl)
+    end
+    return math.max(1, left)
   end
 end
 local last
@@ -93,6 +95,7 @@ if side == 'read' then
   redis.call('HSET', key, 'mode', side, ARGV[4], 1)
 else
   redis.call('HSET', key, 'mode', side, ARGV[4] .. ':write', 1)
+  redis.pcall('DEL', note) -- after HSET: a server that is out of memory refuses only the first write of a script
 end
 -- What others share keeps its end, or has none if it was taken away: each reader's
 -- own key has one.

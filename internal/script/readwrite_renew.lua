@@ -20,8 +20,9 @@ local function renew(key, own, side, holder)
     return false
   end
   if side == 'read' then
-    if redis.call('PTTL', own) < lease then
-      redis.call('SET', own, 1, 'PX', ARGV[1])
+    -- A server that is out of memory refuses SET.
+    if redis.call('PTTL', own) < lease and redis.call('PEXPIRE', own, lease) == 0 then
+      redis.call('SET', own, 1, 'PX', lease)
     end
   end
   local ttl = redis.call('PTTL', key)

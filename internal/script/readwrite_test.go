@@ -58,7 +58,7 @@ var rwScriptTests = []struct {
 	{what: "others write, a writer waits", given: otherWrite, script: "readwrite_acquire", args: "write 30000 0 me:1 waits", reply: "20000",
 		then: "L: mode=write you:1:write=1 for 20000"},
 	{what: "others read and a writer waits, read", given: otherReads + "; SET W 1 PX 10000", script: "readwrite_acquire", args: "read 30000 0 me:1 waits",
-		reply: "20000", then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`},
+		reply: "10000", then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`},
 	{what: "the last reader has left, a writer waits, read", given: "SET W 1 PX 100", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "100",
 		then: `W: "1" for 100`},
 	{what: "free, a writer has waited, read", given: "SET W 1 PX 10000", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
@@ -181,4 +181,21 @@ func TestScripts_ReadWrite(t *testing.T) {
 			})
 		}
 	})
+}
+
+// While the server is out of memory no side of a free lock can be taken.
+func TestScript_ReadWriteOutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, given := range []string{"", "SET W 1 PX 10000"} {
+		for _, call := range []string{"read 30000 0 me:1", "read 30000 1 me:1", "write 30000 0 me:1", "write 30000 1 me:1"} {
+			args := strings.Fields(call)
+			s.do(t, "CONFIG", "SET", "maxmemory", "0")
+			s.prepare(t, given)
+			before := s.state(t)
+			s.do(t, "CONFIG", "SET", "maxmemory", "1")
+			s.requireReply(t, "!OOM", s.eval(t, s.wire, "readwrite_acquire", rwKeys("readwrite_acquire", args), args), "%s: %s", given, call)
+			require.Equal(t, before, s.state(t), "%s: %s", given, call)
+		}
+	}
 }

@@ -18,7 +18,8 @@
 --                  all are acquired: the token of each
 --         integers not acquired: the position of the first lock that others hold,
 --                  counted from 1, and the remaining life of its record in
---                  milliseconds, -1 if it has none. A third one, 1: the record is
+--                  milliseconds, -1 if it has none, or that of a writer's note if
+--                  the note keeps a reader out and ends sooner. A third one, 1: the record is
 --                  of another kind of lock. If ARGV[2] is not 0, such a lock is
 --                  reported before others, and none are kept
 --
@@ -87,7 +88,12 @@ local function blocked(i)
       for r = 1, tonumber(fields[f + 1]) or 0 do
         local own = timeout(prefix, fields[f], r)
         if redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2 then
-          return redis.call('PTTL', key), false, want == 'write'
+          local ttl = redis.call('PTTL', key)
+          local left = want == 'read' and redis.call('PTTL', prefix .. ':writer') or -1
+          if left >= 0 and (ttl < 0 or left < ttl) then
+            ttl = left
+          end
+          return ttl, false, want == 'write'
         end
       end
     end

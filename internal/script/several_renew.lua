@@ -25,8 +25,9 @@ for i = 1, n do
   local key, want = KEYS[2 * i - 1], ARGV[i + 2]
   if want == 'read' then
     local own = KEYS[2 * i]
-    if redis.call('PTTL', own) < lease then
-      redis.call('SET', own, 1, 'PX', ARGV[1])
+    -- A server that is out of memory refuses SET.
+    if redis.call('PTTL', own) < lease and redis.call('PEXPIRE', own, lease) == 0 then
+      redis.call('SET', own, 1, 'PX', lease)
     end
   end
   local ttl = redis.call('PTTL', key)

@@ -206,7 +206,7 @@ var severalScriptTests = []struct {
 	{what: "others read, and one is held besides", given: join(readBy("you:1", "a"), plainBy("you:2", "b")), script: "several_acquire",
 		args: "30000 0 0 write plain me:1 waits", reply: "[1 20000]", then: join("a: mode=read you:1=1 for 20000", `Ra:you:1: "1" for 20000`, "b: you:2=1 for 20000")},
 	{what: "a writer waits, read", given: join(readBy("you:1", "a"), "SET {a}:writer 1 PX 10000"), script: "several_acquire", args: "30000 0 0 read me:1",
-		reply: "[1 20000]", then: join("a: mode=read you:1=1 for 20000", `Ra:you:1: "1" for 20000`, `{a}:writer: "1" for 10000`)},
+		reply: "[1 10000]", then: join("a: mode=read you:1=1 for 20000", `Ra:you:1: "1" for 20000`, `{a}:writer: "1" for 10000`)},
 	{what: "a writer waits, read on", given: join("HSET a mode read me:2 1 you:1 1; PEXPIRE a 20000", "SET Ra:me:2 1 PX 20000", "SET Ra:you:1 1 PX 20000", "SET {a}:writer 1 PX 10000"),
 		script: "several_acquire", args: "30000 0 0 read me:1 me:2", reply: "nil",
 		then: join("a: me:1=1 mode=read you:1=1 for 30000", `Ra:me:1: "1" for 30000`, `Ra:you:1: "1" for 20000`, `{a}:writer: "1" for 10000`)},
