@@ -433,6 +433,19 @@ func TestPermits_NeverTooMany(t *testing.T) {
 	awaitFree(t, m.Permits("jobs", limit), limit)
 }
 
+// takeOneByOne takes a permit, holds it and gives it back, again and again until ctx ends. It counts the grants.
+func takeOneByOne(ctx context.Context, p lockmgr.Permits, hold time.Duration, grants *atomic.Int64) {
+	for {
+		l, err := p.Acquire(ctx, 1)
+		if err != nil {
+			return
+		}
+		grants.Add(1)
+		time.Sleep(hold)
+		_ = l.Unlock(context.WithoutCancel(ctx))
+	}
+}
+
 // Managers that contend leave no permit unused, and get equal shares if they want equally many.
 func TestPermits_AllInUseAndShared(t *testing.T) {
 	for _, workers := range [][]int{{100, 1}, {100, 5}, {25, 25, 25, 25}} {
@@ -449,18 +462,7 @@ func TestPermits_AllInUseAndShared(t *testing.T) {
 			for i, n := range workers {
 				m, _ := w.manager(lockmgr.Options{})
 				for range n {
-					group.Go(func() {
-						p := m.Permits("jobs", limit)
-						for {
-							l, err := p.Acquire(ctx, 1)
-							if err != nil {
-								return
-							}
-							grants[i].Add(1)
-							time.Sleep(hold)
-							_ = l.Unlock(context.WithoutCancel(ctx))
-						}
-					})
+					group.Go(func() { takeOneByOne(ctx, m.Permits("jobs", limit), hold, &grants[i]) })
 				}
 			}
 			time.Sleep(second)
@@ -493,17 +495,7 @@ func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 		defer cancel()
 		var group sync.WaitGroup
 		for i := range 30 {
-			group.Go(func() {
-				p := other.Permits("jobs", 10)
-				for {
-					l, err := p.Acquire(ctx, 1)
-					if err != nil {
-						return
-					}
-					time.Sleep(time.Duration(50+5*i) * milli)
-					_ = l.Unlock(context.WithoutCancel(ctx))
-				}
-			})
+			group.Go(func() { takeOneByOne(ctx, other.Permits("jobs", 10), time.Duration(50+5*i)*milli, new(atomic.Int64)) })
 		}
 		for range 10 {
 			time.Sleep(300 * milli)
@@ -554,17 +546,8 @@ func TestPermits_ManyBesideOne(t *testing.T) {
 		for i := range 3 {
 			other, _ := w.manager(lockmgr.Options{})
 			for j := range 6 {
-				group.Go(func() {
-					p := other.Permits("jobs", 8)
-					for ctx.Err() == nil {
-						l, err := p.Acquire(ctx, 1)
-						if err != nil {
-							break
-						}
-						time.Sleep(time.Duration(300+70*i+11*j) * milli)
-						_ = l.Unlock(context.WithoutCancel(ctx))
-					}
-				})
+				hold := time.Duration(300+70*i+11*j) * milli
+				group.Go(func() { takeOneByOne(ctx, other.Permits("jobs", 8), hold, new(atomic.Int64)) })
 			}
 		}
 		time.Sleep(second)

@@ -24,6 +24,7 @@ var realSleeps = map[string]map[string]string{
 		"TestCluster_NodeOfAnotherCluster":    "looks again and again whether locks are held",
 		"TestCluster_SetsContend":             "the work of a holder",
 		"TestCluster_SetGathers":              "the work of a holder",
+		"takeOneByOne":                        "the work of a holder, in fake time",
 		"take":                                "the pace of a load that leaves the machine idle time",
 		"lose":                                "the pace of a load that leaves the machine idle time",
 		"listened":                            "between two questions to a server",

@@ -93,22 +93,26 @@ local function acquire(counter, taken, first)
     return {err = 'WRONGTYPE the key does not count permits'}
   end
   free = tonumber(free) + #freed
-  local all = free + redis.call('ZCARD', taken) - #freed
-  local take, life, gathers, kept = 0, lease, 0, 0 -- kept for other managers
-  if free >= n then
+  local lined = redis.pcall('EXISTS', line) -- an error: the line may be at the other master
+  local kept = 0 -- for other managers
+  if lined == 1 and free >= n then
     local ok, sum = pcall(ahead, line, wants, channel, manager, free - n, counts)
     kept = ok and sum or 0
   end
+  local take, life, gathers, all = 0, lease, 0, 0 -- all counts the permits of the name, and is read if take < n
   if kept <= free - n then
     take = n
-  elseif waits > 0 and (n <= all or all <= 0)
-    and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then -- no key is at the other master
-    local ok, other = pcall(at, line, wants, 0)
-    if ok and gather > 0 and n <= all and (not other or other == manager) then
-      gathers, take, life = 1, math.max(0, math.min(free, n)), gather
+  else
+    all = free + redis.call('ZCARD', taken) - #freed
+    if waits > 0 and (n <= all or all <= 0)
+      and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then -- no key is at the other master
+      local ok, other = pcall(at, line, wants, 0)
+      if ok and gather > 0 and n <= all and (not other or other == manager) then
+        gathers, take, life = 1, math.max(0, math.min(free, n)), gather
+      end
+      local flags = (gathers == 1 and 'g' or '') .. (deaf and 'd' or '')
+      pcall(join, line, wants, manager, n - take, number, waits, flags)
     end
-    local flags = (gathers == 1 and 'g' or '') .. (deaf and 'd' or '')
-    pcall(join, line, wants, manager, n - take, number, waits, flags)
   end
 
   -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
@@ -141,10 +145,10 @@ local function acquire(counter, taken, first)
       redis.pcall('PEXPIRE', taken, ttl)
     end
   end
-  if take == n then
+  if take == n and lined == 1 then
     pcall(leave, line, wants, manager, number) -- it is granted, whatever comes
   end
-  local served = pcall(tell, line, wants, channel, free - take, counts)
+  local served = lined == 0 or pcall(tell, line, wants, channel, free - take, counts)
   if free > take and #freed > take then -- what was free before is no news
     redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free - take))
   end

@@ -115,7 +115,7 @@ func (n *name) allHeld() bool {
 
 // roomForTry reports whether a new request with Once set may get an entry of a name with an index.
 // The request may, unless a request waits.
-func (m *Machine) roomForTry(n *name) bool {
+func (n *name) roomForTry() bool {
 	x := n.index()
 	room := n.hasRoom() || len(x.idle) > 0
 	for _, e := range x.moving {

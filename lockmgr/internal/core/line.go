@@ -37,8 +37,9 @@ import (
 //
 // A script that finds the lock free serves the queue: if the first place is another manager's, the
 // script records the place as the holder, and publishes a grant on the channel of that manager. The
-// grant has a fencing token if the first request of the manager wants one. The record lives for GrantLease at first. If the hold
-// lasts, a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
+// grant has a fencing token if the first request of the manager wants one. The record lives for
+// GrantLease at first. If the hold lasts, a renewal after an eighth of GrantLease gives the hold the
+// lease that the hold wants.
 //
 // A manager that has passed the lock on in memory grants nothing by message: it tells the first
 // place that the lock is free. The round trip until the next grant lets the callers of the manager

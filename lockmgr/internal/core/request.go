@@ -280,7 +280,7 @@ func (m *Machine) endPause(e *entry, r *Request) {
 // occupied reports whether a new request would have to wait.
 func (m *Machine) occupied(n *name, r *Request) bool {
 	if n.index() != nil {
-		return !m.roomForTry(n)
+		return !n.roomForTry()
 	}
 	return m.inUse(&n.entry, r)
 }

@@ -217,11 +217,23 @@ func (m *Machine) lookAgain() time.Duration {
 // remembered is for how long the server remembers that a request waits, after a try.
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
+// isRemembered reports whether the server remembers that requests of the name wait: those for permits, and
+// those that want to write while others read.
+func (n *name) isRemembered() bool {
+	switch n.kind {
+	case Permits:
+		return true
+	case ReadWrite, Several:
+		return n.waitsAlone()
+	}
+	return false
+}
+
 // poll returns the time until the next try if no message comes: the time until the other manager's
 // record expires, but no more than PollMax, or pollBlind if messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
-	if n.pool() != nil || n.queue.head != nil && n.waitsAlone() && n.kind != Exclusive { // see remembered
+	if n.isRemembered() {
 		most = m.lookAgain()
 	}
 	if n.sub != subOn {
