@@ -57,7 +57,8 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, 3, 0)
-			o := lockmgr.Options{Channels: channels, Linger: time.Minute} // so that the number of subscribers only grows
+			// The number of subscribers only grows, and a run outlasts a hold.
+			o := lockmgr.Options{Channels: channels, Linger: time.Minute, PassTime: time.Minute}
 			m, other := dialCluster(t, c, o), dialCluster(t, c, o)
 			for _, kind := range kinds {
 				for _, migrated := range []bool{false, true} {

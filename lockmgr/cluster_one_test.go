@@ -84,7 +84,7 @@ func TestCluster_OneShardLikeRedisson(t *testing.T) {
 	mustUnlock(t, l)
 	select {
 	case message := <-heard:
-		require.Equal(t, "0", message)
+		require.Equal(t, "00", message)
 	case <-ctx.Done():
 		t.Fatal("no message")
 	}

@@ -28,9 +28,9 @@
 // semaphore. docs/calls.md says what to write for which need.
 //
 // A waiter of the same manager gets the lock in memory, in the order of requests. A waiter of
-// another process is woken by a message. Managers share the time with a lock: a run ends after
-// Options.PassCount grants or Options.PassTime, and the next managers go first. The number of
-// goroutines and timers does not grow with locks or waiters.
+// another process is granted the lock by a message of the release. Managers wait in a line on the
+// server: after Options.PassCount grants or Options.PassTime the next manager has the lock. The
+// number of goroutines and timers does not grow with locks or waiters.
 //
 // # What is promised
 //

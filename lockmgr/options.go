@@ -46,15 +46,15 @@ type Options struct {
 	RetryTime time.Duration
 
 	// PassCount and PassTime bound a run: how many grants in a row a manager makes, and for how
-	// long, before other managers go first. After a run the manager stands back until the other
-	// managers have had the lock for as long as the run took, times the number of processes that
-	// seem to want the lock. If the manager hears of no other process, the manager stands back for
-	// 10 ms at most. Once in 750 ms the pause is up to 25 ms, for processes that poll, or up to 130
-	// ms if there are subscribers, which may be far away. A run goes on while no other subscriber
-	// is known. The manager checks for subscribers at least every 8*PassCount grants. Fair locks
-	// have no runs. The permits of each hold have a run of their own: when the run is over and others
-	// may wait, the permits go to the next manager of the line. Beside Redisson's clients, a manager
-	// pauses for as long as it had permits. Defaults 32 and 100 ms.
+	// long, before other managers go first. A run goes on while no other manager is known to wait.
+	// The manager asks the server at least every 8*PassCount grants. After a run a plain lock, or the
+	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, and sets,
+	// which stand in no line, a manager pauses for as long as its run took. After a run of a
+	// read-write lock or a set, the manager stands back until the others have had it for as long as
+	// the run took, times the number of processes that seem to want it. If the manager hears of
+	// nobody, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
+	// processes that poll, or up to 130 ms if there are subscribers, which may be far away. Fair
+	// locks have no runs. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 

@@ -14,17 +14,17 @@ import (
 // Purposes of permissions.
 const (
 	forAll       = "every lock"
-	forWaiting   = "a lock that another holds"
+	forWaiting   = "a lock that somebody holds"
 	forUnlock    = "giving a lock back"
-	forHandoff   = "passing a lock on"
 	forFenced    = "Fenced"
 	forInspect   = "Inspect, ForceUnlock, Shared, Exclusive and Fair"
 	forReadWrite = "Shared and Exclusive"
 	forPermits   = "Permits"
 	forBoth      = "Shared, Exclusive and Permits"
 	forFair      = "Fair"
-	forGrants    = "Fair without a round trip between processes"
+	forGrants    = "handoffs to other processes in one round trip"
 	forPlaces    = "Fair and Permits"
+	forLine      = "the order of processes, Fair and Permits"
 	forScan      = "Scan"
 	forWho       = "telling who holds a lock"
 )
@@ -66,10 +66,10 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"SCRIPT", "LOAD", wire.Acquire.Text}, "", "scripts that the server does not forget", optional},
 		{[]string{"PEXPIRE", c.name, "1000"}, "", forAll, false},
 		{[]string{"PTTL", c.name}, "", forWaiting, false},
-		{[]string{"HEXISTS", c.name, "0"}, "", forUnlock, false},
+		{[]string{"HEXISTS", c.name, "0"}, "", forWaiting, false},
 		{[]string{"DEL", c.name}, "", forUnlock, false},
 		{[]string{"PUBLISH", c.channel, "0"}, "&" + wire.Channel(c.prefix) + "*", forUnlock, false},
-		{[]string{"HDEL", c.name, "0"}, "", forHandoff, false},
+		{[]string{"HDEL", c.name, "0"}, "", forUnlock, false},
 		{[]string{"PUBSUB", "NUMSUB", c.channel}, "", "longer runs while nobody else waits", optional},
 		{[]string{"GET", c.counter}, "~" + wire.TokenKey(c.prefix) + "*", forFenced, optional},
 		{[]string{"HGETALL", c.name}, "", forInspect, optional},
@@ -78,13 +78,13 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"UNLINK", c.name}, "", "ForceUnlock of a record with very many entries", optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
 
-		{[]string{"HGET", c.name, wire.ModeField}, "", "Shared, Exclusive, Fair and Permits", optional},
-		{[]string{"HLEN", c.name}, "", forBoth, optional},
+		{[]string{"HGET", c.name, wire.ModeField}, "", "the order of processes, Shared, Exclusive, Fair and Permits", optional},
+		{[]string{"HLEN", c.name}, "", "the order of processes, and " + forBoth, optional},
 		{[]string{"SET", c.name, "0", "XX"}, "", forBoth, optional},
-		{[]string{"EXISTS", wire.TakenKey(c.name)}, "~" + tag + "*", forBoth, optional},
+		{[]string{"EXISTS", wire.TakenKey(c.name)}, "~" + tag + "*", "the order of processes, and " + forBoth, optional},
 		{[]string{"PUBLISH", wire.ChannelOf(core.ReadWrite, c.name), "0"}, "&" + wire.ChannelOf(core.ReadWrite, c.prefix) + "*", forReadWrite, optional},
 
-		{[]string{"TIME"}, "", forPlaces, optional},
+		{[]string{"TIME"}, "", forLine, optional},
 		{[]string{"ZADD", c.name, "XX", "0", "0"}, "", forPlaces, optional},
 		{[]string{"ZREM", c.name, "0"}, "", forPlaces, optional},
 		{[]string{"ZSCORE", c.name, "0"}, "", forPlaces, optional},
@@ -94,10 +94,10 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"PUBLISH", wire.ChannelOf(core.Permits, c.name), "0"}, "&" + wire.ChannelOf(core.Permits, c.prefix) + "*", forPermits, optional},
 
 		{[]string{"PEXPIREAT", c.name, "1"}, "", forGrants, optional},
-		{[]string{"LINDEX", c.name, "0"}, "", forPlaces, optional},
+		{[]string{"LINDEX", c.name, "0"}, "", forLine, optional},
 		{[]string{"LPOP", c.name}, "", forFair, optional},
 		{[]string{"LRANGE", c.name, "0", "0"}, "", forFair + " and Inspect", optional},
-		{[]string{"LREM", c.name, "0", "0"}, "", forPlaces, optional},
+		{[]string{"LREM", c.name, "0", "0"}, "", forLine, optional},
 		{[]string{"SCAN", "0", "COUNT", "1"}, "", forScan, optional},
 		{[]string{"EXISTS", process}, "~" + wire.ProcessPrefix + "*", forWho, optional},
 
@@ -116,7 +116,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 func (c *checkup) onRecord(ctx context.Context) error {
 	err := c.try(ctx, Permission{For: forFenced + " and " + forPermits, Optional: true}, "", "INCRBY", c.name, "1")
 	if err == nil {
-		err = c.try(ctx, Permission{For: forPlaces, Optional: true}, "", "RPUSH", c.name, "0")
+		err = c.try(ctx, Permission{For: forLine, Optional: true}, "", "RPUSH", c.name, "0")
 	}
 	return err
 }

@@ -31,6 +31,7 @@ var permissionTests = []struct {
 	fenced  error  // TryLock with Fenced of a free lock
 	unlock  error
 	stays   bool // the record stays after Unlock until it expires
+	noNext  bool // the lock does not pass on
 }{
 	{denied: "-evalsha", take: lockmgr.ErrPermission, contend: lockmgr.ErrPermission, fenced: lockmgr.ErrPermission},
 	{denied: "-exists", take: lockmgr.ErrPermission, contend: lockmgr.ErrPermission, fenced: lockmgr.ErrPermission},
@@ -38,15 +39,15 @@ var permissionTests = []struct {
 	{denied: "-pexpire", take: lockmgr.ErrPermission, contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "resetkeys ~redisson_*", take: lockmgr.ErrPermission, contend: lockmgr.ErrPermission, fenced: lockmgr.ErrPermission},
 	{denied: "-pttl", contend: lockmgr.ErrPermission},
-	{denied: "-hexists", contend: lockmgr.ErrPermission, unlock: lockmgr.ErrPermission, stays: true},
-	{denied: "-del", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission, stays: true},
+	{denied: "-hexists", contend: lockmgr.ErrPermission},
+	{denied: "-hdel", contend: lockmgr.ErrNotAcquired, unlock: lockmgr.ErrPermission, stays: true, noNext: true},
 	{denied: "-publish", contend: lockmgr.ErrNotAcquired}, // see TestUnlock_NobodyCanBeTold
 	{denied: "resetchannels", contend: lockmgr.ErrNotAcquired},
 	{denied: "-incrby", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "-get", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	{denied: "resetkeys ~lock*", contend: lockmgr.ErrNotAcquired, fenced: lockmgr.ErrPermission},
 	// Without these, locks work, but some calls take longer.
-	{denied: "-hdel", contend: lockmgr.ErrNotAcquired},
+	{denied: "-del", contend: lockmgr.ErrNotAcquired},
 	{denied: "-subscribe", contend: lockmgr.ErrNotAcquired},
 	{denied: "-unsubscribe", contend: lockmgr.ErrNotAcquired},
 	{denied: "-pubsub|numsub", contend: lockmgr.ErrNotAcquired},
@@ -134,6 +135,12 @@ func TestServerError_Permissions(t *testing.T) {
 					next := m.LockAsync(name)
 					if err := l.Unlock(faults.Patient(t)); err != nil {
 						requireKind(tt.unlock, err)
+					}
+					if tt.noNext {
+						requireKind(lockmgr.ErrPermission, errOf(next.Await(faults.Patient(t))))
+						gone(name)
+						awaitAtRest(t, m)
+						return
 					}
 					l = mustAwait(t, next)
 					requireKind(tt.unlock, l.Unlock(faults.Patient(t)))

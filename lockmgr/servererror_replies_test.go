@@ -5,8 +5,6 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/resp"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -117,7 +116,7 @@ func TestServerError_StrangeReplies(t *testing.T) {
 		t.Run(fmt.Sprintf("%s fenced=%v", tt.script, tt.fenced), func(t *testing.T) {
 			t.Parallel()
 			lies := append(slices.Clone(strange), tt.strange...)
-			if tt.script == "acquire" { // an array of one number is a refusal
+			if tt.script == "acquire" || tt.script == "release" { // an array of one number is a refusal, or says that somebody was told
 				lies = slices.DeleteFunc(lies, func(lie string) bool { return strings.HasPrefix(lie[1:], "1\r\n:") })
 			}
 			told := make([]atomic.Int64, len(lies))
@@ -193,27 +192,17 @@ func TestServerError_StrangeReplies(t *testing.T) {
 // scripts are the texts of the scripts by their names.
 var scripts = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
-	files, _ := filepath.Glob("../internal/script/*.lua")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			panic(err)
-		}
-		out[strings.TrimSuffix(filepath.Base(file), ".lua")] = string(text)
-	}
-	for name := range out {
-		if strings.HasPrefix(name, "fair_") {
-			out[name] = out["fair"] + out[name]
-		}
+	for _, name := range script.Names() {
+		out[name] = script.Text(name)
 	}
 	return out
 })
 
-// scriptBySHA returns the name of the script that an EVALSHA calls.
+// scriptBySHA returns the name of the script that an EVALSHA calls, without what says that it regards the line.
 func scriptBySHA(sha string) string {
 	for name, text := range scripts() {
 		if fmt.Sprintf("%x", sha1.Sum([]byte(text))) == sha {
-			return name
+			return strings.TrimPrefix(name, "line_")
 		}
 	}
 	return ""

@@ -180,7 +180,7 @@ func TestWaiter_HolderDied(t *testing.T) {
 		l := mustLock(t, m, "a")
 		require.GreaterOrEqual(t, time.Since(start), 9900*milli)
 		require.LessOrEqual(t, time.Since(start), 10200*milli)
-		require.LessOrEqual(t, m.Stats().Scripts, uint64(6), "the waiter tries, tries again when subscribed, and polls every five seconds")
+		require.LessOrEqual(t, m.Stats().Scripts, uint64(8), "the waiter tries, tries again when subscribed, and polls every two seconds")
 		mustUnlock(t, l)
 	})
 }

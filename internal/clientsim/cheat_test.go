@@ -43,6 +43,7 @@ func (w *world) planCheat() {
 				case w.cheat == evicting && v != nil:
 					delete(w.keysOf(name).Values, name)
 				case w.cheat == haunted && v != nil:
+					v := v.Copy()
 					w.after(w.set.lease, func() {
 						w.mu.Lock()
 						defer w.mu.Unlock()
@@ -84,7 +85,7 @@ func TestOracles_NoticeCheats(t *testing.T) {
 		{lying, replicated, []string{"promise12a", "promise12b"}},
 		{haunted, restart, []string{"promise8b", "promise7b"}},
 		{forgetful, fenced, []string{"promise5"}},
-		{quiet, restart, []string{"promise14a"}},
+		{quiet, sides, []string{"promise14a"}},
 		{unsubscribed, fixed, []string{"promise14e"}},
 		{stopping, abandon, []string{"promise13a", "promise10"}},
 		{slack, abandon, []string{"promise14b", "promise8a"}},

@@ -167,7 +167,7 @@ var unmet = []impossible{
 	{featuresOf(permits), featuresOf(asOwner, tokens, reentered), "permits have no owner and no tokens: promise13b"},
 	{featuresOf(joined), featuresOf(plain, fair, permits), "only readers join"},
 	{featuresOf(upgraded), featuresOf(plain, fair, permits), "only a writer is upgraded"},
-	{featuresOf(byMessage), kindsOfLocks &^ featuresOf(fair), "fair locks only"},
+	{featuresOf(byMessage), kindsOfLocks &^ featuresOf(fair, plain), "plain and fair locks only"},
 	{featuresOf(byMessage), featuresOf(keepFor, joined, upgraded), "for locks of another kind"},
 	{featuresOf(byMessage), featuresOf(acks), "a script of another manager waits for no replica"},
 	{featuresOf(joined, upgraded, reentered), featuresOf(nobody, waitersElsewhere), "the hold that it joins is there, in this process"},

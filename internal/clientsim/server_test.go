@@ -235,7 +235,7 @@ func (s *server) plain(args []string) any {
 	case "CLUSTER":
 		return s.cluster(args)
 	}
-	if strings.EqualFold(args[0], "HSET") && len(args) == 4 && strings.HasSuffix(args[2], ":f") {
+	if strings.EqualFold(args[0], "HSET") && len(args) == 4 && len(args[2]) > 37 && args[2][36] == ':' {
 		s.trailOf(args[2]) // a grant by message, or one that follow notes
 	}
 	out := s.keys.Do(args...)

@@ -34,16 +34,13 @@ var coreMutants = []mutant{
 	{"unknown", "suspects dropped at once", machine, "unknown.named", "!s.stray || s.until <= sent", "true", stories},
 	{"unknown", "one removal explains all suspects", machine, "unknown.removed", "u.strays() == 1", "u.strays() >= 1", stories},
 	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil && m.mayKeep(e):\n\t\tm.keep(e)", "case r == nil:\n\t\tm.rest(e)", seeds},
-	{"unknown", "a token counter fails all", machine, "Machine.tryFailed", "!r.Final", "true", seeds},
 
 	{"health", "nobody is told", machine, "Machine.tick", "m.tellOfServers()", "", seeds},
-	{"health", "one command's own trouble counts", machine, "health.report", "case own:", "", seeds},
 	{"health", "a server that fails fails requests for others", machine, "Machine.tellOfServer", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wakeEntry", "case asking:\n\t\te.woken = e.woken || ev.Message || ev.Confirmed", "case asking:", seeds},
 	{"a message is a hint", "no try on confirmation", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "n.worthTrying(ev):", seeds},
 	{"a message is a hint", "message ignored", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "ev.Confirmed:", seeds},
-	{"a message is a hint", "no poll", machine, "Machine.dueAt", "m.tryAt(e)", "Forever", seeds},
 	{"a message is a hint", "raises no doubt", machine, "Machine.wakeEntry", "m.doubt(e)", "", seeds},
 	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!lacks && !u.doubt.open()", "!lacks", seeds},
 	{"a message is a hint", "passed on without a proof", machine, "Machine.unproven", "!e.upkeep().proven || m.stale(e)", "false", stories},
@@ -56,9 +53,6 @@ var coreMutants = []mutant{
 	{"every end is an end", "Close leaves holds", machine, "Machine.close", "m.release(e)", "", seeds},
 
 	{"turns", "last come, first served", machine, "queue.push", "q.tail = r", "q.tail = r\n\tif q.head != r && q.head.Owner()%5 == 0 {\n\t\tq.remove(r)\n\t\tr.next = q.head\n\t\tq.head.prev = r\n\t\tq.head = r\n\t}", seeds},
-	{"turns", "a run has no end", machine, "Machine.decideRun", "!ended", "!ended || true", seeds},
-	{"turns", "never stands back", machine, "turns.standBack", "t.back, t.since, t.heard, t.yielded = true, now, 0, false", "t.heard, t.yielded = 0, false", seeds},
-	{"turns", "its own message ends its standing back", machine, "Machine.wake", " && !n.takeEcho(ev)", "", seeds},
 	{"turns", "kept from processes that poll", machine, "Machine.keptLong", "m.cfg.ShareEvery > 0", "false", sharing + "TestTurns TestDrain"},
 
 	{"tokens", "given twice", machine, "tokens.take", "t.next++", "", seeds},
@@ -85,9 +79,9 @@ var coreMutants = []mutant{
 
 	{"permits", "an entry passes to a request for more", machine, "permits.passes", "e.permits == r.own.Permits", "true", permitSeeds},
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
-	{"permits", "told while an entry passes, it does not ask", machine, "pool.told", "m.ask(e)", "", stories},
+	{"permits", "told while an entry passes, it does not ask", machine, "position.told", "m.ask(e)", "", stories},
 	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.runOver(e)", "false", stories},
-	{"permits", "outsiders get no pause", machine, "outsiders.advance", "o.since, o.until = now, now+min(now-t.start, cfg.PassTime)", "", stories},
+	{"permits", "outsiders get no pause", machine, "outsiders.advance", "o.until = o.end", "", stories},
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
 	{"fair lock", "a place that is missing stays lost", machine, "line.answered", "r.Missing && !x.Once", "false", stories},
@@ -99,14 +93,22 @@ var coreMutants = []mutant{
 	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "n.details.special.hear(m, n)", "", fairSeeds},
 	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
 	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
-	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < l.ran || ", "", stories},
+	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < all.ran || ", "", stories},
 	{"fair lock", "rows of places fall apart", machine, "line.fill", "op.Verb != VerbAcquire && l.passed", "false", stories},
 	{"fair lock", "a grant by message from the future", machine, "Machine.takeGrant", "since > m.now || ", "", stories},
 	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
-	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.movesUp(g.Number) || ", "", stories},
+	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.details.special.takes(n, g.Number) || ", "", stories},
 	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "n.details.special.told(m, n, ev)", "", stories},
 	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wakeEntry", "e.phase == passing && ev.Grant.Number != 0", "ev.Grant.Number != 0", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
+
+	{"line", "a grant by message for another place", machine, "lined.takes", "number == l.place && ", "", stories},
+	{"line", "a place outlives a script without an answer", machine, "lined.answered", "r.Ran == Maybe && l.place != 0", "false", seeds},
+	{"line", "a script does not name the place", machine, "lined.fill", "op.OtherNumbers = append(op.OtherNumbers, l.place)", "", stories},
+	{"line", "a grant for another place stays", machine, "lined.told", "l.unwanted = append(l.unwanted, g.Number)", "", stories},
+	{"line", "a try that does not join waits for a message", machine, "lined.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
+	{"line", "no pause for a client that was never heard", machine, "lined.answered", "l.outsiders.suspect(m.now, t.others, &m.cfg, &m.jitter)", "", stories},
+	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
 
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},
 }

@@ -20,8 +20,8 @@ const (
 // leastCommands are the commands that docs/redis.md grants to a user of locks.
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
 	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hscan +getrange +unlink +hget +hlen +set " +
-	"+scan +time +zadd +zrem +zscore +zcard +zcount +zrangebyscore " +
-	"+lindex +lpop +lrange +lrem +rpush +info +pexpireat"
+	"+scan +time +lindex +lrem +rpush +info +pexpireat " +
+	"+zadd +zrem +zscore +zcard +zcount +zrangebyscore +lpop +lrange"
 
 // leastChannels are those of all locks.
 const leastChannels = "&redisson_lock__channel:* &redisson_rwlock:* &redisson_sc:*"

@@ -14,6 +14,9 @@
 --                     milliseconds, -1 if it has none
 --         array       the same number, of a record of another kind of lock
 --
+-- A lock that is free, but for which managers stand in a line, is theirs: see line.lua. Then the
+-- number is for how long the first of them has time to ask.
+--
 -- Safe to repeat: the second run finds the new owner and installs it again;
 -- it takes new tokens, so that numbers are skipped but never given twice. The run
 -- that puts the new owner in the place of another one sets the life of the
@@ -26,22 +29,34 @@ local function fair(key)
   return holder and string.sub(holder, -2) == ':f'
 end
 
+local function refusal(key)
+  return theLine().refusal(key)
+end
+
 local key = KEYS[1]
+local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
 local ttl = -1
 local ours = false
-if redis.call('EXISTS', key) == 1 then
-  for i = 3, #ARGV do
-    if redis.call('HEXISTS', key, ARGV[i]) == 1 then
-      ours = i
-      break
+if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
+  if redis.call('EXISTS', key) == 1 then
+    for i = 3, #ARGV do
+      if redis.call('HEXISTS', key, ARGV[i]) == 1 then
+        ours = i
+        break
+      end
     end
-  end
-  ttl = redis.call('PTTL', key)
-  if not ours then
-    if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
-      return {ttl}
+    ttl = redis.call('PTTL', key)
+    if not ours then
+      if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
+        return {ttl}
+      end
+      return ttl
     end
-    return ttl
+  else
+    local ok, left = pcall(refusal, key)
+    if ok and left then
+      return left
+    end
   end
 end
 local last

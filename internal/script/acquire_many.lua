@@ -16,20 +16,33 @@ local function fair(key)
   return holder and string.sub(holder, -2) == ':f'
 end
 
+local function refusal(key)
+  return theLine().refusal(key)
+end
+
 local function acquire(key, owner)
-  local ttl = redis.pcall('PTTL', key)
-  if type(ttl) == 'table' then
-    return ttl
-  end
-  if ttl ~= -2 then
-    local mine = redis.pcall('HEXISTS', key, owner)
-    if type(mine) == 'table' then
-      return mine
-    elseif mine == 0 then
-      if fair(key) or redis.pcall('HEXISTS', key, 'mode') == 1 then
-        return {ttl}
-      end
+  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  local ttl = -2
+  if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
+    ttl = redis.pcall('PTTL', key)
+    if type(ttl) == 'table' then
       return ttl
+    end
+    if ttl == -2 then
+      local ok, left = pcall(refusal, key)
+      if ok and left then
+        return left
+      end
+    else
+      local mine = redis.pcall('HEXISTS', key, owner)
+      if type(mine) == 'table' then
+        return mine
+      elseif mine == 0 then
+        if fair(key) or redis.pcall('HEXISTS', key, 'mode') == 1 then
+          return {ttl}
+        end
+        return ttl
+      end
     end
   end
   local set = redis.pcall('HSET', key, owner, 1)

@@ -1,16 +1,16 @@
--- line.lua is the first part of the scripts that serve a line. A line has the managers of this
--- library that wait for permits of a name, in the order in which they came. Each manager has one
--- position, for all its requests. A line has two keys:
+-- line.lua is a part of the scripts that serve a line. A line has the managers of this library that
+-- wait for a plain lock, or for permits of a name, in the order in which they came. Each manager has
+-- one position, for all its requests. A plain lock counts as one permit. A line has two keys:
 --
 --   line    list of the managers, the first is next
---   wants   hash: manager -> "n id till flags"
+--   wants   hash: manager -> "n id till flags", and for a plain lock what a grant by message needs
 --           n      how many free permits the first request of the manager needs
 --           id     the number of the manager's script that said so
 --           till   until when the manager keeps its position if it runs no script, in ms since 1970
 --           flags  t: the manager was told that permits are free, since the script ran
 --                  g: the manager gathers, and is told of any free permit when it is first
---                  d: the manager is deaf: it does not listen on its channel, and asks from time
---                  to time
+--                  d: the manager may be deaf: it does not listen on its channel and asks from
+--                  time to time, or the server does not count all who listen
 --
 -- Nobody overtakes: a request gets free permits if as many are left for all managers before its own.
 -- So the first manager keeps what is free until that is enough, and nobody who needs many starves.
@@ -33,14 +33,16 @@
 --
 -- A script of a manager may run late. A position that is joined late goes like that of a manager that
 -- is gone. A script that leaves the line does nothing if a newer one has joined.
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local clock = redis.pcall('TIME')
+local now = clock[1] and clock[1] * 1000 + math.floor(clock[2] / 1000) -- nil: the user may not ask, and the functions fail
 local patience = 2000
 
--- positionOf returns what the hash says of a manager, or nil if the manager is not in the line.
+-- positionOf returns what the hash says of a manager, or nil if the manager is not in the line. note is
+-- what a grant by message needs, or empty.
 local function positionOf(wants, manager)
-  local n, id, till, flags = string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)$')
-  return tonumber(n), tonumber(id), tonumber(till), flags
+  local n, id, till, flags, note =
+    string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)(.*)$')
+  return tonumber(n), tonumber(id), tonumber(till), flags, note
 end
 
 local function remove(line, wants, manager)
@@ -56,24 +58,23 @@ local function at(line, wants, i)
     if not manager then
       return
     end
-    local n, id, till, flags = positionOf(wants, manager)
+    local n, id, till, flags, note = positionOf(wants, manager)
     if n and now < till then
-      return manager, n, id, till, flags
+      return manager, n, id, till, flags, note
     end
     remove(line, wants, manager)
   end
 end
 
--- ahead returns how many permits the managers before one need. It stops at more than most. counts is
--- set if PUBLISH and PUBSUB NUMSUB count all subscribers.
-local function ahead(line, wants, channel, manager, most, counts)
+-- ahead returns how many permits the managers before one need. It stops at more than most.
+local function ahead(line, wants, channel, manager, most)
   local sum, i = 0, 0
   while sum <= most do
     local other, n, _, _, flags = at(line, wants, i)
     if not other or other == manager then
       break
     end
-    if counts and not string.find(flags, 'd') and redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. other)[2] == 0 then
+    if not string.find(flags, 'd') and redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. other)[2] == 0 then
       remove(line, wants, other)
     else
       sum, i = sum + n, i + 1
@@ -84,7 +85,7 @@ end
 
 -- join puts a manager at the end of the line, unless it is in the line, and notes what it needs. It
 -- does nothing if a newer script of the manager has run.
-local function join(line, wants, manager, n, id, life, flags)
+local function join(line, wants, manager, n, id, life, flags, note)
   local old, newest = positionOf(wants, manager)
   if old and newest > id then
     return
@@ -92,7 +93,7 @@ local function join(line, wants, manager, n, id, life, flags)
   if not old then
     redis.call('RPUSH', line, manager)
   end
-  redis.call('HSET', wants, manager, string.format('%d %d %d %s', n, id, now + life, flags))
+  redis.call('HSET', wants, manager, string.format('%d %d %d %s%s', n, id, now + life, flags, note or ''))
   redis.pcall('PEXPIRE', line, life)
   redis.pcall('PEXPIRE', wants, life)
 end
@@ -106,7 +107,7 @@ local function leave(line, wants, manager, id)
 end
 
 -- tell tells the managers for which permits are free.
-local function tell(line, wants, channel, free, counts)
+local function tell(line, wants, channel, free)
   local i = 0
   while true do
     local manager, n, id, till, flags = at(line, wants, i)
@@ -116,7 +117,7 @@ local function tell(line, wants, channel, free, counts)
     end
     local told = string.find(flags, 't')
     local heard = told or redis.pcall('PUBLISH', channel .. ':' .. manager, free) ~= 0
-    if not heard and counts and not string.find(flags, 'd') then
+    if not heard and not string.find(flags, 'd') then
       remove(line, wants, manager)
     else
       if not told then
@@ -126,4 +127,117 @@ local function tell(line, wants, channel, free, counts)
       free, i = free - n, i + 1
     end
   end
+end
+
+-- The functions below are for plain locks.
+
+local micros = clock[1] and clock[1] * 1000000 + clock[2]
+
+-- keysOf returns the keys of the line of a lock, the channel, and the token counter.
+local function keysOf(key)
+  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  return tag .. ':line', tag .. ':wants', 'redisson_lock__channel:' .. tag, 'redisson_lock_token:' .. tag
+end
+
+-- server returns the replication ID of the server, or '' if the user may not ask.
+local function server()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+end
+
+-- give records the first manager of the line as the holder of a free lock, and tells it so: see Grants
+-- by message in fair.lua, whose message this is. It returns the lease of the grant, or nil if it can't.
+-- If clients subscribe that are in no line, nobody is granted by message: they could never be first.
+local function give(key)
+  local line, wants, channel, counter = keysOf(key)
+  local first, _, _, _, flags, note = at(line, wants, 0)
+  local place, text, lease, secret, fenced, since, where =
+    string.match(note or '', '^ (%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$')
+  if not place or string.find(flags, '[dt]') or where ~= server() then
+    return
+  end
+  local hear, all = redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. first), redis.pcall('PUBSUB', 'NUMSUB', channel)
+  if hear.err or all.err or hear[2] == 0 or all[2] > redis.call('HLEN', wants) + 1 then
+    return
+  end
+  local token = 0
+  if fenced == '1' and type(redis.pcall('INCRBY', counter, 1)) == 'number' then
+    token = redis.pcall('GET', counter) -- as text: a Lua number has 53 bits
+  end
+  if type(token) == 'table' or type(redis.pcall('HSET', key, first .. ':' .. place, 1)) == 'table' then
+    return
+  end
+  local grant = table.concat({place, text, string.format('%.0f', micros - since), lease, token}, ' ')
+  -- The end counts from the same instant as the message, however long the script takes.
+  local done = redis.pcall('PEXPIREAT', key, string.format('%.0f', now + lease))
+  if done == 1 then
+    done = redis.pcall('PUBLISH', channel .. ':' .. first, grant .. ' ' .. redis.sha1hex(secret .. grant))
+  end
+  if type(done) == 'table' or done == 0 then
+    redis.call('DEL', key)
+    return
+  end
+  remove(line, wants, first)
+  return tonumber(lease)
+end
+
+-- serve grants a free lock to the first manager of the line, or tells it that the lock is free. It
+-- returns for how many milliseconds the manager has the lock, or has time to ask. It returns nil if
+-- nobody is in the line. given is set after a grant.
+local function serve(key)
+  local lease = give(key)
+  if lease then
+    return lease, true
+  end
+  local line, wants, channel = keysOf(key)
+  tell(line, wants, channel, 1)
+  local first, _, _, till = at(line, wants, 0)
+  return first and math.max(1, math.ceil(till - now)), false
+end
+
+-- refusal serves a free lock, and returns for how many milliseconds another manager has the lock or time
+-- to ask, or nil if no other manager comes first.
+local function refusal(key, manager)
+  local ok, left = pcall(serve, key)
+  if redis.call('EXISTS', key) == 1 then
+    return redis.call('PTTL', key)
+  end
+  local line = keysOf(key)
+  if ok and left and redis.pcall('LINDEX', line, 0) ~= manager then
+    return left
+  end
+end
+
+-- fair reports whether a record is that of a fair lock of this library. It returns false if the user
+-- may not read the record. A record with many fields, which are not ours, is not read.
+local function fair(key)
+  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
+  return holder and string.sub(holder, -2) == ':f'
+end
+
+-- freed serves the line of a lock if the lock is free, and tells the clients that are in no line. gone is
+-- set if a holder of a manager was removed. Then a late copy of a script has joined the line for that
+-- manager, if any. freed returns what release.lua returns.
+local function freed(key, channel, manager, gone)
+  if gone then
+    redis.pcall('DEL', key) -- fields of nobody
+    local line, wants = keysOf(key)
+    pcall(remove, line, wants, manager)
+  end
+  local ok, next, given = false, nil, false
+  if redis.pcall('EXISTS', key) == 0 then
+    ok, next, given = pcall(serve, key)
+  end
+  if not gone then
+    return false
+  end
+  local told
+  if ok and given then -- nobody else can take the lock
+    told = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    told = told.err or told[2]
+  else
+    told = redis.pcall('PUBLISH', channel, ok and '00' or '0')
+    told = type(told) == 'table' and told.err or told
+  end
+  return ok and next and {told} or told
 end

@@ -4,14 +4,13 @@
 --                 are taken
 -- ARGV[1]         lease in milliseconds
 -- ARGV[2]         the manager
--- ARGV[3]         1: PUBLISH and PUBSUB NUMSUB count all subscribers
--- ARGV[4..]       for each request:
+-- ARGV[3..]       for each request:
 --                   channel
 --                   line, wants  the keys of the line
 --                   id       the number of the script
 --                   waits    for how long the manager stays in the line without a further script,
 --                            in milliseconds, if permits are refused; 0: it does not join
---                   deaf     1: the manager does not listen on its channel
+--                   deaf     1: the manager may be deaf: see line.lua
 --                   n        how many permits
 --                   limit    how many there are if there is no counter yet
 --                   gather   milliseconds for which to keep free permits if they are fewer
@@ -36,9 +35,9 @@
 --
 -- Only the first manager of the line gathers: two could each keep what the other one lacks. The
 -- managers behind leave it what comes free. Clients of Redisson do not, so it keeps what it finds.
-local lease, manager, counts = tonumber(ARGV[1]), ARGV[2], ARGV[3] == '1'
+local lease, manager = tonumber(ARGV[1]), ARGV[2]
 local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
-local from = 4
+local from = 3
 
 local function id(holder, i)
   return holder .. string.char(math.floor(i / 256), i % 256)
@@ -96,7 +95,7 @@ local function acquire(counter, taken, first)
   local lined = redis.pcall('EXISTS', line) -- an error: the line may be at the other master
   local kept = 0 -- for other managers
   if lined == 1 and free >= n then
-    local ok, sum = pcall(ahead, line, wants, channel, manager, free - n, counts)
+    local ok, sum = pcall(ahead, line, wants, channel, manager, free - n)
     kept = ok and sum or 0
   end
   local take, life, gathers, all = 0, lease, 0, 0 -- all counts the permits of the name, and is read if take < n
@@ -148,7 +147,7 @@ local function acquire(counter, taken, first)
   if take == n and lined == 1 then
     pcall(leave, line, wants, manager, number) -- it is granted, whatever comes
   end
-  local served = lined == 0 or pcall(tell, line, wants, channel, free - take, counts)
+  local served = lined == 0 or pcall(tell, line, wants, channel, free - take)
   if free > take and #freed > take then -- what was free before is no news
     redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free - take))
   end

@@ -4,8 +4,7 @@
 -- KEYS[2i-1], KEYS[2i]  of release i: the counter of free permits, and the permits that
 --                 are taken
 -- ARGV[1]         the manager
--- ARGV[2]         1: PUBLISH and PUBSUB NUMSUB count all subscribers
--- ARGV[3..]       of each release: the channel; the two keys of the line; the number of the
+-- ARGV[2..]       of each release: the channel; the two keys of the line; the number of the
 --                 script; 1 if the manager leaves the line; how many permits a holder may have;
 --                 how many holders follow, maybe none; every holder of this manager that may
 --                 have permits
@@ -20,8 +19,8 @@
 -- Safe to repeat: the second run returns nil. An expired permit is removed and does not
 -- count as given back. If the counter is gone, so is the semaphore, and no permit comes
 -- free.
-local manager, counts = ARGV[1], ARGV[2] == '1'
-local from = 3
+local manager = ARGV[1]
+local from = 2
 
 local function release(counter, taken, first)
   local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
@@ -53,7 +52,7 @@ local function release(counter, taken, first)
   end
   if #members == 0 then
     if leaves and there and tonumber(there) then -- others were refused what is free
-      pcall(tell, line, wants, channel, tonumber(there), counts)
+      pcall(tell, line, wants, channel, tonumber(there))
     end
     return false
   end
@@ -70,7 +69,7 @@ local function release(counter, taken, first)
   end
   local reached = -1
   if free > 0 then
-    local served = pcall(tell, line, wants, channel, free, counts)
+    local served = pcall(tell, line, wants, channel, free)
     reached = redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free))
   end
   if given == 0 then

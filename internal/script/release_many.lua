@@ -6,21 +6,34 @@
 --
 -- Returns an array with what release.lua would return for each. A lock that
 -- fails has its error there, and the others are released all the same.
+local function freed(key, channel, owner, gone)
+  return theLine().freed(key, channel, string.match(owner, '^(.*):%d+$'), gone)
+end
+
+local function release(key, owner, channel)
+  local gone = redis.pcall('HDEL', key, owner)
+  if type(gone) == 'table' then
+    return gone
+  end
+  gone = gone > 0
+  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  local message = '00'
+  if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
+    local ok, out = pcall(freed, key, channel, owner, gone)
+    if ok then
+      return out
+    end
+    message = '0' -- the line was not served
+  end
+  if not gone then
+    return false
+  end
+  local told = redis.pcall('PUBLISH', channel, message)
+  return type(told) == 'table' and told.err or told
+end
+
 local out = {}
 for i = 1, #KEYS do
-  local key = KEYS[i]
-  local answer = redis.pcall('HEXISTS', key, ARGV[2 * i - 1])
-  if answer == 0 then
-    answer = false
-  elseif answer == 1 then
-    answer = redis.pcall('DEL', key)
-    if answer == 1 then
-      answer = redis.pcall('PUBLISH', ARGV[2 * i], '0')
-      if type(answer) == 'table' then
-        answer = answer.err
-      end
-    end
-  end
-  out[i] = answer
+  out[i] = release(KEYS[i], ARGV[2 * i - 1], ARGV[2 * i])
 end
 return out

@@ -11,15 +11,22 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// A begin is the file of a part with which some scripts begin.
-type begin struct{ part, scripts string }
+// A begin is the file of a part with which some scripts begin. If inside is set, the part is the body of
+// the function theLine, which the script calls only if there is a line.
+type begin struct {
+	part, scripts string
+	inside        bool
+}
 
-// begins has the parts with which scripts begin, by the first letters of the scripts' names.
+// begins has the parts with which scripts begin, by the first letters of the scripts' names. The first match counts.
 var begins = []begin{
-	{"fair", "fair_"},
-	{"line", "permits_acquire"},
-	{"line", "permits_release"},
-	{"line", "permits_return"},
+	{"fair", "fair_", false},
+	{"line", "line_", false},
+	{"line", "permits_acquire", false},
+	{"line", "permits_release", false},
+	{"line", "permits_return", false},
+	{"line", "acquire", true},
+	{"line", "release", true},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
@@ -29,8 +36,12 @@ func Text(name string) string {
 		panic(err) // a typo, which shows when package wire is imported
 	}
 	for _, b := range begins {
-		if strings.HasPrefix(name, b.scripts) {
-			return Text(b.part) + string(text)
+		switch part := b.part; {
+		case !strings.HasPrefix(name, b.scripts):
+		case b.inside:
+			return "local function theLine()\n" + Text(part) + "return {refusal = refusal, freed = freed}\nend\n" + string(text)
+		default:
+			return Text(part) + string(text)
 		}
 	}
 	return string(text)

@@ -11,7 +11,8 @@
 --
 -- Returns nil     the record carries none of these owners: the lock is lost
 --         integer done; the number of subscribers of the channel, or -1 when
---                 the server would not say
+--                 the server would not say. If managers are in the line, at least one
+--                 more than there are: see line.lua
 --         array   done; that number, and the last of the tokens taken
 --
 -- Safe to repeat: the second run finds the new owner. It never creates a
@@ -45,6 +46,11 @@ local waiting = redis.pcall('PUBSUB', 'NUMSUB', ARGV[#ARGV])
 local n = -1
 if not waiting.err then
   n = waiting[2]
+  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  local inLine = redis.pcall('HLEN', tag .. ':wants')
+  if type(inLine) == 'number' and inLine > 0 then
+    n = math.max(n, inLine + 1)
+  end
 end
 if last then
   return {n, last}

@@ -30,7 +30,7 @@ func TestScript_OutOfMemory(t *testing.T) {
 		require.Contains(t, run("inspect"), "me:1")
 		s.requireState(t, `L: me:1=1 for 30000; T: "5" for -1`)
 		require.Equal(t, "1", run("release", "me:2", "me:1"))
-		require.Equal(t, []string{theChannel + " 0"}, e.heard(t))
+		require.Equal(t, []string{theChannel + " 00"}, e.heard(t))
 		s.requireState(t, `T: "5" for -1`)
 		s.prepare(t, "")
 	}

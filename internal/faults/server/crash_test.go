@@ -44,7 +44,7 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 		faults.Eventually(t, func() bool {
 			// Refused, subscribed, and refused again as it had to make sure.
 			s := c.stats(t)
-			return s.waiting == *waiters && s.subscriptions == 1 && s.wakes >= 1 && s.acquires >= 2
+			return s.waiting == *waiters && s.subscriptions == 2 && s.wakes >= 1 && s.acquires >= 2
 		})
 	}
 
@@ -99,7 +99,7 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 	most := 0
 	for i := range crowds {
 		most = max(most, after[i].acquires-before[i].acquires)
-		require.Equal(t, 0, after[i].wakes-before[i].wakes, "nobody sends a message")
+		require.LessOrEqual(t, after[i].wakes-before[i].wakes, 1, "the first that looks serves the line, and nobody else sends a message")
 	}
 	t.Logf("next grant %v after %v were left: %v more; at most %d tries a process, %d scripts in all",
 		took, left, took-left, most, s.Commands(t)["evalsha"]-evals)

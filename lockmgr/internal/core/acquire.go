@@ -9,6 +9,7 @@ func (m *Machine) ask(e *entry) {
 	if at := m.pauseUntil(e); at > 0 {
 		m.subscribe(n)
 		m.becomeWaiting(e, at)
+		n.details.special.hear(m, n)
 		m.failImpatient(n, ErrNotAcquired) // if nobody waits then, the entry rests
 		return
 	}
@@ -23,8 +24,8 @@ func (m *Machine) ask(e *entry) {
 func (m *Machine) pauseUntil(e *entry) time.Duration {
 	n := e.of
 	t := &n.details.turns
-	if p := n.pool(); p != nil {
-		if p.outsiders.advance(m.now, t, p.held, &m.cfg); m.now < p.outsiders.until {
+	if p := n.position(); p != nil {
+		if m.advanceOutsiders(n); m.now < p.outsiders.until {
 			return p.outsiders.nextLook(&m.cfg)
 		}
 	} else if n.hasDetails() && n.takesTurns() {
@@ -158,7 +159,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	u := e.makeUpkeep()
 	u.retry.succeeded()
 	t := &n.details.turns
-	n.details.special.refused(e, r)
+	n.details.special.refused(m, e, r)
 	m.gatherRefused(e, r)
 	if n.takesTurns() {
 		t.refused(m.now, &m.cfg, e.woken)
@@ -187,6 +188,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		// A message came while the try was in flight. The message came over another connection, so
 		// the lock may have been released after the refusal. Or the request that wanted so many has
 		// left the queue.
+		m.ask(e)
+	case n.lined() && n.position().outsiders.repeat(m.now, &m.cfg):
 		m.ask(e)
 	case t.mayRepeat(&m.cfg):
 		t.repeated()

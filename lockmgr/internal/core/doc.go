@@ -21,9 +21,10 @@
 //	number   the part of a holder ID that the machine chooses: see below
 //	kind     exclusive, read-write, several, permits, or fair. A name keeps its kind while
 //	         anybody wants the name
-//	place    where a request for a fair lock stands in the queue of the server: see line.go
-//	line     on the server, the managers that wait for permits: see pool. The type line has the places
-//	         of a fair lock
+//	place    where a request for a fair lock stands in the queue of the server: see line.go. For a
+//	         plain lock, the number of the hold that a message may grant: see lined
+//	line     on the server, the managers that wait for a plain lock or for permits: see position.
+//	         The type line has the places of a fair lock
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. Rules have no state
 //	special  the state that only names of one kind have: a set, a pool, a line
@@ -39,7 +40,7 @@
 // the simulation. Each kind registers itself. The interface in
 // rules.go says what each rule answers. The interface in special.go says what a kind notes about a
 // name, and when. Both files have what most kinds do. The rules of fair locks equal the rules of
-// exclusive locks, but managers take no turns for fair locks. The table shows the remaining kinds.
+// exclusive locks. The table shows the remaining kinds.
 // If the record of a permit is gone, its holder gets another error.
 //
 //	             exclusive   permits         read-write
@@ -56,7 +57,7 @@
 //	waitsFor     yes         no              yes; it is not asked of two that share
 //	parts        no          of several      no
 //	doubts       yes         no              yes
-//	takesTurns   yes         no              yes
+//	takesTurns   no          no              yes
 //
 // A set (several) has one entry, which stands for the records of all items. All records have the
 // same number. One script changes all records. Nobody joins a set. There is no transfer: each
@@ -249,12 +250,20 @@
 //
 // # Turns
 //
-// Waiters of one manager are served in order. Managers share the time for which they hold the lock.
-// A run ends after PassCount grants or PassTime. A pause follows, in which others have the lock for
-// as long as the run was, once for each process that seems to want the lock. The pause is shorter
-// if the lock is seen to be free. Scripts report the number of subscribers, which is an upper bound
-// for the subscribers that want the lock. Processes that poll are not counted. So ShareEvery bounds
-// how long a manager goes on without a pause that is long enough for pollers: see turns.go.
+// Waiters of one manager are served in order. A run of a manager ends after PassCount grants or
+// PassTime, if others wait. For a plain lock the server keeps the managers that wait in a line: the
+// release that ends the run grants the lock to the first of them, and the manager joins the line
+// behind the others. Clients of Redisson, and sets, stand in no line. A manager that hears them
+// pauses after a run for as long as the run was: see outsiders.
+//
+// Managers that want a read-write lock or a set share the time for which they hold it, without a
+// line. A pause follows a run, in which others have the lock for as long as the run was, once for
+// each process that seems to want the lock. The pause is shorter if the lock is seen to be free.
+// Scripts report the number of subscribers, which is an upper bound for the subscribers that want
+// the lock: see turns.go.
+//
+// Processes that poll are not counted. So ShareEvery bounds how long a manager goes on without a
+// pause that is long enough for pollers.
 //
 // # Files
 //
@@ -273,7 +282,8 @@
 // phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. index.go
 // has what concerns names with several entries. set.go has what is special about a set, and
 // overlap.go how a set meets further names. gather.go has how sets and requests for several permits
-// gather. line.go has what a fair lock does to the queue of the server. pace.go has how many
+// gather. position.go has the line of the managers that wait, line.go what a fair lock does to the
+// queue of the server, and grants.go the grants by message. pace.go has how many
 // renewals a Tick sends. deadlock.go has the search for owners that wait for each other. survey.go
 // has what the shell may ask of all holds, and config.go has the settings. Each concern that only
 // some entries have is a type: retry, unknown, tokens and doubt in files of their names, extend in

@@ -184,11 +184,11 @@ type Op struct {
 	Permits, Most int
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
-	// means: the request of the try does not wait, or, for the kind Permits, no request waits. Deaf is
-	// set if no messages are delivered. Leaves is set in a release of permits if the manager leaves
-	// the line. Counts is Config.TrustSubscribers.
-	Waits                time.Duration
-	Deaf, Leaves, Counts bool
+	// means: the request of the try does not wait, or, for kinds with a line, no request waits. Lined is
+	// set in an acquire that regards the line, for the kind Exclusive. Deaf is set if messages may not
+	// be delivered or counted. Leaves is set in a release if the manager leaves the line.
+	Waits               time.Duration
+	Lined, Deaf, Leaves bool
 	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
@@ -227,6 +227,8 @@ type Reply struct {
 	Kept bool
 	// WriterWaits is set if a writer of another process waits for the readers to leave.
 	WriterWaits bool
+	// Served is set if a release has told a manager of the line that the lock is free.
+	Served bool
 	// Published is how many messages a release published. A release publishes none if others share
 	// what was released.
 	Published int

@@ -1,10 +1,152 @@
 package core
 
+import "slices"
+
 // Exclusive is the kind of a lock that one owner has at a time.
 const Exclusive Kind = 0
 
 var _ = register(Exclusive, exclusive{})
 
 // exclusive are the rules of Exclusive. A manager has one entry of a name. The
-// entry passes from holder to holder. All rules are the usual ones.
+// entry passes from holder to holder. The server keeps the managers that wait in a line: see position.
 type exclusive struct{ usual }
+
+func (exclusive) takesTurns() bool      { return false }
+func (exclusive) special(*name) special { return new(lined) }
+
+// lined is the special state of a name of kind Exclusive that has details of its own.
+//
+// A release grants the lock to the first manager of the line by message: see grants. While a manager
+// is in the line, the number of its next hold is known: its place. A script that joins names the place,
+// so that it finds a record that was granted to it. If such a script has no answer, the manager gets
+// another place: the script could run later, and write another number into the record.
+type lined struct {
+	place    uint64   // the number of a hold that is granted by message, or zero
+	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
+	position
+}
+
+// fill notes what an operation does to the line. The first try of a request regards no line: most often
+// there is none.
+func (l *lined) fill(m *Machine, e *entry, op *Op, spare *Line) {
+	n := e.of
+	op.Lined = op.Verb == VerbAcquire && (n.sub != subNone || l.joined != 0)
+	if !op.Lined && op.Verb != VerbRelease {
+		return
+	}
+	if l.fillLine(m, n, op); l.place != 0 {
+		op.OtherNumbers = append(op.OtherNumbers, l.place)
+	}
+	op.OtherNumbers = append(op.OtherNumbers, l.unwanted...)
+	if !op.Lined {
+		return
+	}
+	if spare == nil {
+		spare = new(Line)
+	}
+	op.Line = spare
+	*spare = Line{Join: spare.Join[:0]}
+	if op.Waits == 0 || m.cfg.GrantSecret == "" {
+		return
+	}
+	if l.place == 0 {
+		l.place = m.number()
+	}
+	spare.Join = append(spare.Join, l.place)
+	spare.Secret, spare.GrantLease = m.cfg.GrantSecret, min(m.cfg.GrantLease, m.cfg.Lease)
+	spare.Fenced = n.queue.head.Fenced
+}
+
+func (l *lined) granting() *grants { return &l.grants }
+
+func (l *lined) takes(n *name, number uint64) bool {
+	return number == l.place && n.queue.head != nil
+}
+
+// acquired notes that nothing is known of the others who wait.
+func (l *lined) acquired(n *name) {
+	l.outsiders.lost = 0
+	t := &n.details.turns
+	t.noOthers, t.fresh = false, false
+}
+
+// lined reports whether the name is of kind Exclusive, and has details of its own.
+func (n *name) lined() bool {
+	_, ok := n.details.special.(*lined)
+	return ok
+}
+
+// taken notes that the server has removed the manager from the line.
+func (l *lined) taken(uint64) { l.place, l.joined = 0, 0 }
+
+// hears keeps the grant of an event.
+func (l *lined) hears(n *name, ev Wake) (Wake, bool) {
+	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
+		l.newest = ev.Grant
+	}
+	return l.position.hears(n, ev)
+}
+
+// leftovers reports whether a script must leave the line, or remove a record that nobody wants.
+func (l *lined) leftovers(n *name) bool {
+	return len(l.unwanted) > 0 && n.queue.head == nil || l.position.leftovers(n)
+}
+
+func (l *lined) givenUp() { l.unwanted, l.place, l.joined = nil, 0, 0 }
+
+// told also arranges that the next script takes over, or removes, the record of a grant that is none for
+// the place, or that nobody wants. A script that leaves the line removes the record itself.
+func (l *lined) told(m *Machine, n *name, ev Wake) {
+	e, g := &n.entry, ev.Grant
+	wanted := g.Number == l.place && (n.queue.head != nil || l.leaves != 0)
+	if g.Number != 0 && !wanted && e.phase != held && e.phase != passing {
+		l.unwanted = append(l.unwanted, g.Number)
+	}
+	l.position.told(m, n, ev)
+}
+
+// answered notes what an answer says of the line. After a run of grants a release that has told nobody of
+// the line may still leave somebody waiting.
+func (l *lined) answered(m *Machine, r *Reply) {
+	e := r.Op.entry
+	n := e.of
+	if r.Ran == Maybe && l.place != 0 {
+		e.makeUpkeep().unknown.add(suspect{number: l.place, until: m.suspectUntil(), stray: true})
+		l.place = 0
+	}
+	if l.position.answered(m, r); l.joined == 0 {
+		l.place = 0
+	}
+	if r.Ran != Yes {
+		return
+	}
+	l.ranAt(r.Op.Sent)
+	l.unwanted = slices.DeleteFunc(l.unwanted, func(number uint64) bool { return slices.Contains(r.Op.OtherNumbers, number) })
+	if r.Op.Verb != VerbRelease {
+		return
+	}
+	if e.number != 0 {
+		l.had += m.now - e.since
+	}
+	t, back := &n.details.turns, e.upkeep().giveBack
+	if r.OK {
+		t.others = m.othersOf(n, r.Subscribers)
+	}
+	switch ended := back || t.ended(m.cfg.PassCount, m.now, &m.cfg); {
+	case l.outsiders.known(m.now, &m.cfg): // see advance
+	case r.Served:
+		t.newRun(m.now)
+	case t.others > 0 && ended, back && m.keptLong(e):
+		l.outsiders.suspect(m.now, t.others, &m.cfg, &m.jitter)
+		t.newRun(m.now)
+	case ended:
+		t.newRun(m.now)
+	}
+}
+
+// refused notes that somebody was there after a pause. If the try was for requests that do not wait, it has
+// not joined the line for those that have come since.
+func (l *lined) refused(m *Machine, e *entry, r *Reply) {
+	l.outsiders.held(m.now, &m.cfg)
+	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0
+}

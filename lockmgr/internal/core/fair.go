@@ -13,7 +13,7 @@ const Fair Kind = 4
 var _ = register(Fair, fair{})
 
 // fair are the rules of Fair. Most are the rules of Exclusive: only the line differs.
-type fair struct{ exclusive }
+type fair struct{ usual }
 
 func (fair) places() bool     { return true }
 func (fair) takesTurns() bool { return false }

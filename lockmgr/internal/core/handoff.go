@@ -49,7 +49,8 @@ func (m *Machine) recordExpired(e *entry) {
 	m.abandon(e)
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.countHandoff(e)
-		if m.decideRun(e) != goOn {
+		t := &e.of.details.turns
+		if m.decideRun(e) != goOn || e.of.lined() && t.ended(m.cfg.PassCount, m.now, &m.cfg) {
 			// The answer to the release reports whether others wait. Otherwise holders whose leases
 			// run out one after another would keep others from the lock.
 			e.upkeep().giveBack = true
@@ -66,7 +67,7 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	m.countHandoff(e)
 	n, u := e.of, e.upkeep()
 	run := m.decideRun(e)
-	if run == standBack && n.pool() != nil {
+	if run == standBack && n.position() != nil {
 		m.noticeOf(n, Notice{What: StoodBack, N: u.grants})
 		m.stats.StoodBack++
 	}
@@ -162,9 +163,7 @@ const (
 // else subscribes.
 func (m *Machine) countHandoff(e *entry) {
 	u, t := e.makeUpkeep(), &e.of.details.turns
-	if p := e.of.pool(); p != nil {
-		p.outsiders.advance(m.now, t, p.held, &m.cfg)
-	}
+	m.advanceOutsiders(e.of)
 	if u.firstPass == 0 && !t.back {
 		u.firstPass = m.now
 	}
@@ -187,6 +186,8 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	switch {
 	case m.runOver(e), e.upkeep().writerWaits:
 		return standBack
+	case e.of.lined() && e.upkeep().grants >= m.mostGrants(t):
+		return askFirst
 	case !e.of.takesTurns():
 		return goOn
 	case m.keptLong(e), t.back:
@@ -457,6 +458,7 @@ func (m *Machine) countOthers(e *entry, others int64) {
 	t.others, t.noOthers = others, others == 0
 	if t.noOthers && !e.of.places() {
 		t.newRun(m.now)
+		u.grants = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {
 		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)

@@ -380,7 +380,13 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 // half of a run on, unless a transfer of the run has reported others.
 func (m *Machine) asksEarly(e *entry) bool {
 	t := &e.of.details.turns
-	return e.of.takesTurns() && !e.upkeep().retry.failing() && !(t.fresh && t.others > 0) && 2*t.count >= m.mostGrants(t)
+	count := t.count
+	if e.of.lined() {
+		count = e.upkeep().grants
+	} else if !e.of.takesTurns() {
+		return false
+	}
+	return !e.upkeep().retry.failing() && !(t.fresh && t.others > 0) && 2*count >= m.mostGrants(t)
 }
 
 // expire ends the holds of an entry that are past their deadlines. If only a fixed

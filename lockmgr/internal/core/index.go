@@ -75,10 +75,16 @@ func (n *name) another() *entry {
 	return n.spare()
 }
 
-// spare returns an idle entry of a name with an index. spare makes the entry if all are in use and
-// the kind's rules allow one more, and else returns nil.
+// spare returns an idle entry of a name. spare makes the entry if all are in use and the kind's
+// rules allow one more, and else returns nil.
 func (n *name) spare() *entry {
 	x := n.index()
+	if x == nil {
+		if n.entry.phase == idle {
+			return &n.entry
+		}
+		return nil
+	}
 	if last := len(x.idle) - 1; last >= 0 {
 		return x.idle[last]
 	}

@@ -46,20 +46,7 @@ import (
 // ask again, and get places in a row. Otherwise others would come between, the rows would fall
 // apart, and each grant would cost a script.
 //
-// A message may be old, so the hold is trusted from an instant that is no later than the script:
-//
-//	since = Sent + 99 % of Elapsed
-//	until = since + 99 % of GrantLease − margin
-//
-// Sent is the send of a script of this manager that ran before on the same server. Elapsed is the
-// time between the two scripts by the clock of the server, which may be 1 % fast. Example: the
-// script was sent at 10 s, and the grant says that 500 ms have passed: since is 10.495 s, even if
-// the message comes at 11 s.
-//
-// The script compares no clocks of two servers: see fair.lua. Some grants are hints, like any
-// message: a grant that counts from the future, a grant that is older than a third of GrantLease,
-// and a grant that came before a script whose answer is known. The last is so if Sent is before the
-// send of that script: in between, somebody may have removed the record. After a hint an acquire
+// Of the trust in a grant see grants. After a hint an acquire
 // asks the server, and finds the record. If the message is lost, the next script that moves the
 // deadlines finds the record. If the place is that of a later request, the requests move up, also
 // after a hint: see movesUp. A request that has left may have been granted: the script that removes
@@ -92,10 +79,7 @@ type line struct {
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
 
-	// grant is the newest grant by message.
-	grant Grant
-	// ran is the send of the newest script that has run, by the answers.
-	ran time.Duration
+	grants
 	// passed is set if the newest grant was passed on in this manager.
 	passed bool
 
@@ -279,7 +263,7 @@ func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
 func (l *line) answered(m *Machine, r *Reply) {
 	x, n := r.Op.Line, r.Op.entry.of
 	if x != nil && r.Ran == Yes {
-		l.ran = max(l.ran, r.Op.Sent)
+		l.ranAt(r.Op.Sent)
 	}
 	switch {
 	case x == nil:
@@ -400,32 +384,13 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	}
 }
 
-// takeGrant gives an entry to the first waiter if a message has granted a place of this manager, and
-// reports whether it does: see Grants by message. No script about the entry may be in flight.
-func (m *Machine) takeGrant(e *entry) bool {
-	n, l := e.of, e.of.line()
-	if l == nil || l.grant.Number == 0 {
-		return false
-	}
-	g := l.grant
-	l.grant = Grant{}
-	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if !n.movesUp(g.Number) || g.Sent < l.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
-		return false
-	}
-	l.cleared, l.front = max(l.cleared, g.Number+1), 0
-	wanted := m.leaseOf(n.queue.head)
-	op := &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
-	if g.Token > 0 {
-		op.Tokens = 1
-	}
-	m.acquired(e, &Reply{Op: op, Ran: Yes, OK: true, Token: g.Token})
-	if e.phase == held && wanted > g.Lease {
-		x := &e.upkeep().extend
-		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8
-	}
-	return true
-}
+// takes gives the first request the place that was granted.
+func (l *line) takes(n *name, place uint64) bool { return n.movesUp(place) }
+
+// taken notes that a place was granted by message.
+func (l *line) taken(place uint64) { l.cleared, l.front = max(l.cleared, place+1), 0 }
+
+func (l *line) granting() *grants { return &l.grants }
 
 // movesUp gives the first request a place that was granted, and reports whether a request waits at
 // the place. If the place is that of a later request, the places before it are gone: the server
@@ -481,7 +446,7 @@ func (l *line) told(m *Machine, n *name, ev Wake) {
 // hears keeps the grant of an event, and drops an event of the channel of an earlier place.
 func (l *line) hears(n *name, ev Wake) (Wake, bool) {
 	if ev.Grant.Number != 0 {
-		l.grant = ev.Grant
+		l.newest = ev.Grant
 	}
 	if ev.Place == 0 {
 		return ev, true

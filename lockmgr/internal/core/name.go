@@ -72,7 +72,7 @@ func (n *name) hasDetails() bool { return n.details.own }
 // makeDetails returns the name's details for writing. The first call makes the details.
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
-		n.details = &details{own: true, special: n.details.special}
+		n.details = &details{own: true, special: n.rules().special(n)}
 		for r := n.queue.head; r != nil; r = r.next {
 			n.queued(r)
 		}

@@ -1,10 +1,6 @@
 package core
 
-import (
-	"fmt"
-	"slices"
-	"time"
-)
+import "fmt"
 
 // Permits is the kind of a lock that several owners have at a time, up to a limit. A request wants
 // one or more permits.
@@ -64,23 +60,14 @@ func (permits) doubts() bool { return false }
 // after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
 // end.
 type pool struct {
-	limit  int64  // how many permits the name gets if it has none yet, by the newest request
-	asks   int    // how many entries may be asked for at a time, as far as is known
-	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
-	leaves uint64 // the script in flight that leaves the line, or zero
-	own    bool   // we are subscribed to the channel of this manager, beside the channel of the name
-	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
-	delivered [2]bool
+	limit int64 // how many permits the name gets if it has none yet, by the newest request
+	asks  int   // how many entries may be asked for at a time, as far as is known
 
-	outsiders outsiders
-	plain
+	position
 	index
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
-
-// OwnPlace is the Place of the channel on which the line tells a manager.
-const OwnPlace = 1
 
 // A manager asks for several entries at a time, because several permits may be free. A grant
 // doubles the number of entries asked for, unless others wait. A refusal sets the number to one,
@@ -123,127 +110,8 @@ func (p *pool) mostAsked(first *Request) (n int) {
 func (p *pool) requested(limit int64) { p.limit = limit }
 
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
-	op.Permits, op.Most, op.Limit, op.Counts = int(e.permits), int(e.most), p.limit, m.cfg.TrustSubscribers
-	switch n := e.of; {
-	case op.Verb == VerbAcquire && n.somebodyWaits():
-		op.Waits, op.Deaf = m.remembered(), n.sub != subOn
-		op.only, p.joined = !p.acquires(), op.ID
-	case op.Verb == VerbRelease && p.leftovers(e.of):
-		op.Leaves, p.leaves = true, op.ID
-	}
-}
-
-// answered notes whether a script has left the line. A newer script may have joined the line since.
-func (p *pool) answered(_ *Machine, r *Reply) {
-	left := r.Op.Leaves || r.Op.only && (r.OK || r.OtherKind) // beside another kind there is no line
-	if r.Ran == Yes && left && p.joined <= r.Op.ID {
-		p.joined = 0
-	}
-	if p.leaves == r.Op.ID {
-		p.leaves = 0
-	}
-}
-
-// leftovers reports whether a script must leave the line. An acquire in flight joins the line for the
-// next request, which may come before the answer.
-func (p *pool) leftovers(n *name) bool {
-	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires()
-}
-
-// acquires reports whether an acquire is in flight.
-func (p *pool) acquires() bool {
-	return slices.ContainsFunc(p.moving, func(e *entry) bool { return e.flight != 0 && e.flightVerb == VerbAcquire })
-}
-
-func (p *pool) givenUp() { p.joined = 0 }
-
-// hear subscribes to the channel of the manager.
-func (p *pool) hear(m *Machine, n *name) {
-	if !p.own && n.sub != subNone {
-		p.own = true
-		m.stats.Subscriptions++
-		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
-	}
-}
-
-func (p *pool) unsubscribed(m *Machine, n *name) {
-	if p.own {
-		m.stats.Subscriptions--
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
-	}
-	p.own, p.delivered = false, [2]bool{}
-}
-
-// hears notes whether the messages of a channel are delivered. The name is subscribed if the
-// messages of both channels are delivered. A message of a script that has served the line is for
-// clients of Redisson.
-func (p *pool) hears(_ *name, ev Wake) (Wake, bool) {
-	if ev.Place != 0 && !p.own {
-		return ev, false
-	}
-	p.delivered[ev.Place] = ev.Subscribed
-	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
-	ev.Confirmed = ev.Confirmed && ev.Subscribed
-	ev.Message = ev.Message && !ev.Served
-	return ev, true
-}
-
-// told is called for each message. If permits are free for this manager, the manager asks, unless an
-// entry asks or waits: then that entry tries. If nobody waits here, the manager leaves the line. A
-// message of a script that has served no line is of an outsider.
-func (p *pool) told(m *Machine, n *name, ev Wake) {
-	if ev.Message && ev.Place == 0 && !ev.More {
-		p.outsiders.heard = m.now
-	}
-	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 || p.any(waiting) || p.any(asking) {
-		return
-	}
-	switch e := n.spare(); {
-	case e == nil:
-	case n.queue.head != nil:
-		m.ask(e)
-	default:
-		p.joined = m.lastID // so that the release leaves
-		m.release(e)
-	}
-}
-
-// runOver reports whether an entry of permits is to be released instead of passed on.
-func (m *Machine) runOver(e *entry) bool {
-	p := e.of.pool()
-	if p == nil {
-		return false
-	}
-	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
-	return m.now < p.outsiders.until || over && (e.of.details.turns.others > 0 || !m.cfg.TrustSubscribers)
-}
-
-// outsiders lets the clients that join no line have their share. A run of grants ends after PassCount
-// grants for each held entry, or PassTime. In the pause that follows, this manager passes nothing on
-// and asks for nothing. The pause lasts for as long as the run, or until no outsider was
-// heard for BackTime.
-type outsiders struct {
-	heard        time.Duration // when an outsider has last said that permits came free, or zero
-	since, until time.Duration // the newest pause
-}
-
-// advance ends a pause, or begins a pause if the run is over.
-func (o *outsiders) advance(now time.Duration, t *turns, entries int, cfg *Config) {
-	switch {
-	case o.heard == 0 || now-o.heard >= cfg.ShareEvery: // there is no outsider any more
-		o.until = 0
-		t.newRun(now)
-	case now < o.until && now >= o.nextLook(cfg):
-		o.until = now
-	case now >= o.until && t.ended(cfg.PassCount*max(1, entries), now, cfg):
-		o.since, o.until = now, now+min(now-t.start, cfg.PassTime)
-		t.newRun(now)
-	}
-}
-
-// nextLook returns when a pause ends if no outsider is heard.
-func (o *outsiders) nextLook(cfg *Config) time.Duration {
-	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
+	op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
+	p.fillLine(m, e.of, op)
 }
 
 // left is called when a request has left the queue. An entry that was refused more permits than the
@@ -268,7 +136,7 @@ func (n *name) fewer(op *Op) bool {
 
 // refused notes that the next try is to ask for one entry. If the try was for requests that do not
 // wait, it has not joined the line for those that have come since.
-func (p *pool) refused(e *entry, r *Reply) {
+func (p *pool) refused(_ *Machine, e *entry, r *Reply) {
 	p.asks = 1
 	e.woken = e.woken || r.Op.Waits == 0
 }

@@ -45,11 +45,13 @@ type rules interface {
 	// is the request's place: see line.
 	places() bool
 	// takesTurns reports whether managers share the time of the name by standing back: see turns.
-	// Otherwise the server says who is next.
+	// Otherwise the server says who is next: see position and line.
 	takesTurns() bool
 	// details returns the details of a name that changes to the kind, while the name has none of
 	// its own.
 	details(n *name) *details
+	// special returns the special state of a name that gets details of its own.
+	special(n *name) special
 	// gone returns the error of a hold whose record is gone.
 	gone() error
 }
@@ -69,6 +71,7 @@ func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) places() bool                  { return false }
 func (usual) takesTurns() bool              { return true }
 func (usual) details(*name) *details        { return &noDetails }
+func (usual) special(n *name) special       { return n.details.special }
 func (usual) gone() error                   { return errGone }
 
 // passesOn reports whether an entry without a hold can pass to a request in memory.

@@ -104,7 +104,7 @@ func (s *set) trying() { clear(s.signalled) }
 func (s *set) acquired(*name) { s.refusedBy = 0 }
 
 // refused handles the answer that others have an item of a set.
-func (s *set) refused(e *entry, r *Reply) {
+func (s *set) refused(_ *Machine, e *entry, r *Reply) {
 	s.refusedBy = r.Item
 	e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])
 }

@@ -90,7 +90,7 @@ func TestReader_CostDoesNotGrowWithOthers(t *testing.T) {
 }
 
 // pair is a kind that two owners have at a time, each with an entry of its own.
-type pair struct{ exclusive }
+type pair struct{ usual }
 
 const pairKind Kind = MostKinds - 1
 

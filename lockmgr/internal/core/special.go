@@ -8,6 +8,15 @@ type special interface {
 	// dropped returns the details of a name that has none of its own. dropped is called when the
 	// name drops its own details: all entries of the name are idle.
 	dropped(n *name) *details
+	// granting returns the grants by message, or nil if the kind knows none.
+	granting() *grants
+	// takes reports whether the first request may have the lock under a number that a message has
+	// granted, and arranges that.
+	takes(n *name, number uint64) bool
+	// taken is called when the lock was granted by message.
+	taken(number uint64)
+	// stands returns the position of the name in its line, or nil if the kind knows none.
+	stands() *position
 	// gathers returns the gathering of the name, or nil if the kind knows none.
 	gathers() *gathering
 	// indexed returns the index of the name, or nil if the rules allow one entry.
@@ -40,7 +49,7 @@ type special interface {
 	// acquired is called when a try has got an entry.
 	acquired(n *name)
 	// refused is called when others have what a try was for.
-	refused(e *entry, r *Reply)
+	refused(m *Machine, e *entry, r *Reply)
 	// transferred is called last when a transfer was confirmed.
 	transferred(m *Machine, n *name)
 	// givenUp is called when a release is given up.
@@ -64,27 +73,31 @@ type special interface {
 // in which they do not differ.
 type plain struct{}
 
-func (plain) dropped(*name) *details { return &noDetails }
-func (plain) gathers() *gathering    { return nil }
-func (plain) indexed() *index        { return nil }
-func (plain) mostAsked(*Request) int { return 1 }
+func (plain) dropped(*name) *details   { return &noDetails }
+func (plain) granting() *grants        { return nil }
+func (plain) takes(*name, uint64) bool { return false }
+func (plain) taken(uint64)             {}
+func (plain) stands() *position        { return nil }
+func (plain) gathers() *gathering      { return nil }
+func (plain) indexed() *index          { return nil }
+func (plain) mostAsked(*Request) int   { return 1 }
 
 func (plain) fill(*Machine, *entry, *Op, *Line) {}
 func (plain) leftovers(*name) bool              { return false }
 
-func (plain) requested(int64)              {}
-func (plain) queued(*name)                 {}
-func (plain) left(*Machine, *Request)      {}
-func (plain) granted(*Request)             {}
-func (plain) trying()                      {}
-func (plain) answered(*Machine, *Reply)    {}
-func (plain) acquired(*name)               {}
-func (plain) refused(*entry, *Reply)       {}
-func (plain) transferred(*Machine, *name)  {}
-func (plain) givenUp()                     {}
-func (plain) told(*Machine, *name, Wake)   {}
-func (plain) signal(Wake)                  {}
-func (plain) hear(*Machine, *name)         {}
-func (plain) unsubscribed(*Machine, *name) {}
+func (plain) requested(int64)                  {}
+func (plain) queued(*name)                     {}
+func (plain) left(*Machine, *Request)          {}
+func (plain) granted(*Request)                 {}
+func (plain) trying()                          {}
+func (plain) answered(*Machine, *Reply)        {}
+func (plain) acquired(*name)                   {}
+func (plain) refused(*Machine, *entry, *Reply) {}
+func (plain) transferred(*Machine, *name)      {}
+func (plain) givenUp()                         {}
+func (plain) told(*Machine, *name, Wake)       {}
+func (plain) signal(Wake)                      {}
+func (plain) hear(*Machine, *name)             {}
+func (plain) unsubscribed(*Machine, *name)     {}
 
 func (plain) hears(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }

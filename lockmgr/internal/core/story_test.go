@@ -217,7 +217,7 @@ func (s *story) line(line string) {
 			r.Published = 0
 		}
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
-		r.WriterWaits = arg["writer"] != ""
+		r.WriterWaits, r.Served = arg["writer"] != "", arg["served"] != ""
 		r.Front, r.Mixed, r.Missing = uint64(count("front", 0)), arg["mixed"] != "", arg["missing"] != ""
 		if r.Op.Kind == Permits {
 			r.Partly, r.Gathered, r.Limit = arg["partly"] != "", arg["gathered"] != "", count("limit", 0)
@@ -240,8 +240,8 @@ func (s *story) line(line string) {
 				s.step(wake)
 			}
 		}
-		if n := s.m.names[wake.Name]; n != nil && n.pool() != nil && wake.Confirmed && arg["place"] == "" {
-			own := wake // both channels of permits
+		if n := s.m.names[wake.Name]; n != nil && n.position() != nil && wake.Confirmed && arg["place"] == "" {
+			own := wake // both channels of a name with a line
 			own.Place = OwnPlace
 			s.step(own)
 		}
@@ -323,7 +323,10 @@ func (s *story) describe(e Effect) string {
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
-		if o.Kind == Permits && o.Verb == VerbAcquire && o.Waits == 0 {
+		if o.Lined {
+			d += " lined"
+		}
+		if (o.Kind == Permits || o.Lined) && o.Verb == VerbAcquire && o.Waits == 0 {
 			d += " once"
 		}
 		if o.Leaves {
@@ -335,7 +338,7 @@ func (s *story) describe(e Effect) string {
 		if o.Gather != 0 {
 			d += fmt.Sprintf(" gather=%v", o.Gather)
 		}
-		if o.Line != nil {
+		if o.Kind == Fair && o.Line != nil {
 			d += o.Line.describe()
 		}
 		return d

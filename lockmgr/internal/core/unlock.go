@@ -132,7 +132,7 @@ func (m *Machine) sendRelease(e *entry) {
 	if n.hasDetails() {
 		e.upkeep().echoed = 0
 	}
-	if r := n.queue.head; r != nil && n.takesTurns() {
+	if r := n.queue.head; r != nil && !n.places() {
 		r.own.Number = 0 // this release may name the number
 	}
 	m.send(e, VerbRelease, e.side, 0, 0, 0)
@@ -296,6 +296,9 @@ func (m *Machine) passInstead(e *entry, err error) {
 	u.giveBack, e.since, u.firstPass, u.grants = false, m.now, m.now, 0
 	n.details.turns.newRun(m.now)
 	n.details.turns.back = false
+	if p := n.position(); p != nil {
+		p.outsiders.until = 0
+	}
 	m.passOn(e, nil)
 	if e.phase == passing || e.phase == releasing {
 		m.failImpatient(n, err)

@@ -75,7 +75,8 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, foreign, gap bool) {
 	case held, passing:
 		// The entry may be given back already, and granted again by message: see gaveWay.
 		granted := e.phase == passing && ev.Grant.Number != 0
-		if foreign && !granted && n.rules().doubts() {
+		ofTheLine := n.position() != nil && ev.Place == OwnPlace
+		if foreign && !granted && !ofTheLine && n.rules().doubts() {
 			m.doubt(e)
 		}
 		e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
@@ -217,16 +218,10 @@ func (m *Machine) lookAgain() time.Duration {
 // remembered is for how long the server remembers that a request waits, after a try.
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
-// isRemembered reports whether the server remembers that requests of the name wait: those for permits, and
+// isRemembered reports whether the server remembers that requests of the name wait: those of a line, and
 // those that want to write while others read.
 func (n *name) isRemembered() bool {
-	switch n.kind {
-	case Permits:
-		return true
-	case ReadWrite, Several:
-		return n.waitsAlone()
-	}
-	return false
+	return n.position() != nil || n.takesTurns() && n.waitsAlone()
 }
 
 // poll returns the time until the next try if no message comes: the time until the other manager's

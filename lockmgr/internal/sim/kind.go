@@ -2,10 +2,12 @@ package sim
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A kind is what the simulation knows of one kind of lock: its scripts, and what its
@@ -107,12 +109,29 @@ func (exclusive) ask(*world, *core.Request)  {}
 func (exclusive) waitsFor(*call, *hold) bool { return true }
 func (exclusive) channel(key string) string  { return "redisson_lock__channel:{" + key + "}" }
 
+func (exclusive) draw(s *settings, r *agenda.Rand) {
+	s.told = r.Percent(70)
+	s.core.PlaceTime = r.LogBetween(s.timeout, 10*time.Second).Truncate(ms) + ms
+	s.core.GrantLease = r.LogBetween(2*s.timeout, 4*s.core.Lease).Truncate(ms) + ms
+	if s.calm && s.faults&Force == 0 && r.Percent(60) {
+		s.core.PlaceTime = 10 * time.Minute // polls must not hide a lost message
+	}
+}
+
+// foreign takes a lock as a client of Redisson does, which knows no line.
 func (exclusive) foreign(w *world, l *lockName, lease time.Duration, owner uint64) (core.Side, bool) {
-	return core.Alone, w.foreignTakes(core.Op{Kind: core.Exclusive, Name: l.key, Lease: lease, Number: owner})
+	if w.server.Exists(l.key) {
+		return core.Alone, false
+	}
+	w.server.Do("HSET", l.key, wire.HolderID(foreigners, owner), "1")
+	w.server.Do("PEXPIRE", l.key, strconv.FormatInt(lease.Milliseconds(), 10))
+	return core.Alone, true
 }
 
 func (exclusive) leave(w *world, l *lockName, owner uint64) {
-	w.foreignLeaves(core.Op{Kind: core.Exclusive, Name: l.key, OtherNumbers: []uint64{owner}})
+	if w.server.Do("HDEL", l.key, wire.HolderID(foreigners, owner)) == int64(1) {
+		w.server.Do("PUBLISH", l.channel, "0")
+	}
 }
 
 func (exclusive) holders(w *world, l *lockName) (out []holder) {
@@ -123,12 +142,24 @@ func (exclusive) holders(w *world, l *lockName) (out []holder) {
 	return out
 }
 
+// lateJoin returns the holder ID of a place that a command may have joined after its manager gave it up, or "".
+func (c *command) lateJoin() string {
+	if op := c.sent; c.verb == core.VerbAcquire && op.Lined && len(op.Line.Join) > 0 && !slices.Contains(c.n.flight[c.name.index], c.id) {
+		return wire.HolderID(c.n.label, op.Line.Join[0])
+	}
+	return ""
+}
+
 func (exclusive) run(c *command) (answer, error) {
 	keeps, before := c.n.w.set.keeps > 0, []holder(nil)
 	if keeps {
 		before = c.n.w.holders(c.name)
 	}
 	a, err := c.exec()
+	if place := c.lateJoin(); place != "" {
+		w, l := c.n.w, c.name
+		l.strays[place] = max(l.strays[place], w.now+c.sent.Waits+2*w.set.core.GrantLease)
+	}
 	if c.verb == core.VerbRelease && a.ok && c.reserveMs > 0 {
 		c.reserved()
 	}

@@ -49,7 +49,7 @@ func (w *world) checkPassedOn(c *call) {
 // shortens its life too much. before are its holders before the command.
 func (c *command) checkKept(a *answer, before []holder) {
 	w, l := c.n.w, c.name
-	if c.verb == core.VerbAcquire && a.ok && len(before) == 0 {
+	if len(before) == 0 && len(w.holders(l)) > 0 { // of this manager, or of the first one in the line
 		l.reservedUntil = 0 // the record has ended by itself
 	}
 	if !a.ok || !w.isReserved(l) || len(before) == 0 {

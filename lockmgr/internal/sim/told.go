@@ -125,7 +125,7 @@ func (n *node) checkRenewed(h *hold, now time.Duration) {
 	if h.limit != never || h.fixed || h.refused || h.core.Request.Tag.(*call).hopeless || n.closing || now < h.core.Until || w.set.faults&(Pause|Slow) != 0 {
 		return
 	}
-	if w.silent(h.name.shard) && n.inFlight(h.name) != 0 {
+	if (w.silent(h.name.shard) || w.set.faults&SlowCommand != 0) && n.inFlight(h.name) != 0 {
 		return // a re-entry shortly before the end of a fixed lease made it a watched one
 	}
 	if since := h.until - w.set.core.Lease; n.trouble[h.name.index] < since {

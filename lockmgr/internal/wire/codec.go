@@ -154,7 +154,16 @@ func register(of core.Kind, k kind) struct{} {
 // ChannelOf returns the channel of a lock of some kind.
 func ChannelOf(k core.Kind, name string) string { return beside(formats[k].channel, name) }
 
-// OwnChannel returns the channel that wakes a manager's waiters for a fair lock or for permits.
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// OwnChannel returns the channel that wakes a manager's waiters for a name of which the server keeps the order.
 func OwnChannel(k core.Kind, manager, name string) string { return ChannelOf(k, name) + ":" + manager }
 
 // KindName returns the name of a kind of lock.

@@ -15,6 +15,8 @@ var (
 	transfer    = newScript("transfer")
 	renew       = newScript("renew")
 	release     = newScript("release")
+	lineAcquire = newScript("line_acquire")
+	lineRelease = newScript("line_release")
 	releaseMany = newScript("release_many")
 	reserve     = newScript("reserve")
 	force       = newScript("force")
@@ -37,7 +39,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			e.record(op, c)
 		},
 		many: acquireMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.OtherNumbers) == 0 },
+		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.OtherNumbers) == 0 && !op.Lined },
 		join:  joinLease,
 		read:  readAcquired,
 	},
@@ -63,14 +65,17 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(release)
 			c.Keys = append(c.Keys, op.Name)
-			if op.Reserve > 0 {
+			switch {
+			case op.Reserve > 0:
 				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve), cmp.Or(op.Words, "1"))
+			case op.Leaves:
+				c.Script, c.Args = lineRelease, append(c.Args, e.manager, decimal(op.ID))
 			}
 			e.others(op, c)
-			c.listen(e.channel(op.Name), "0", countOfPublished)
+			c.listen(e.channel(op.Name), "0", countOfPublished) // no line was served where nobody listens
 		},
 		many: releaseMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 },
+		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 && !op.Leaves },
 		join: func(e *encoder, op *core.Op, c *Command) {
 			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.OtherNumbers[0]), e.channel(op.Name))
 		},
@@ -98,7 +103,17 @@ func (e *encoder) record(op *core.Op, c *Command) {
 	if op.Tokens > 0 {
 		c.Keys = append(c.Keys, TokenKey(op.Name))
 	}
-	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10), e.holder(op.Number))
+	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10))
+	if op.Lined {
+		c.Script = lineAcquire
+		place := uint64(0)
+		if len(op.Line.Join) > 0 {
+			place = op.Line.Join[0]
+		}
+		c.Args = append(c.Args, e.manager, decimal(op.ID), millis(op.Waits), flag(op.Deaf),
+			decimal(place), decimal(uint64(op.Sent)), millis(op.Line.GrantLease), op.Line.Secret, flag(op.Line.Fenced))
+	}
+	c.Args = append(c.Args, e.holder(op.Number))
 	e.others(op, c)
 }
 
@@ -213,7 +228,11 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	return false
 }
 
-func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
+func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
+	if op.Kind == core.Exclusive && (a.is(Int) || a.is(Text)) { // a manager of the line was told
+		r.Served = true
+		a = &a.Array[0]
+	}
 	switch a.Kind {
 	case Nil: // there was no record of ours
 		return true
@@ -229,6 +248,9 @@ func readReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 
 // untold returns why the message of a release could not be published, or nil.
 func untold(a *Answer) *Failure {
+	if a.is(Text) {
+		a = &a.Array[0]
+	}
 	if a.Kind != Text {
 		return nil
 	}

@@ -57,15 +57,6 @@ func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) forma
 	}
 }
 
-func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
-
-func flag(is bool) string {
-	if is {
-		return "1"
-	}
-	return "0"
-}
-
 // joinFairLease is joinLease for fair locks.
 func joinFairLease(e *encoder, op *core.Op, c *Command) {
 	c.leaseOnce(e, op)

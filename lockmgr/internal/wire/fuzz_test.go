@@ -139,7 +139,11 @@ func checkReply(t *testing.T, a *Answer, op *core.Op) {
 		granted = a.Kind == Array && len(a.Array) == 2 && a.Array[0].Kind == Int && token(a.Array[1])
 		refused = a.Kind == Nil
 	default:
-		granted, refused = a.Kind == Int || a.Kind == Text && strings.Contains(a.Text, " "), a.Kind == Nil // a text is why nobody was told
+		told := a
+		if a.Kind == Array && len(a.Array) == 1 { // a manager of the line was told
+			told = &a.Array[0]
+		}
+		granted, refused = told.Kind == Int || told.Kind == Text && strings.Contains(told.Text, " "), a.Kind == Nil // a text is why nobody was told
 	}
 	if op.Verb != core.VerbAcquire && op.Tokens == 0 && a.Kind == Failed && a.Failure.Kind == WrongType {
 		refused = true // the key holds no lock, so not ours

@@ -55,8 +55,11 @@ func (a *Answer) Subscribers() int64 {
 }
 
 // countOfPublished is the count of a script that returns how many subscribers its message has
-// reached.
+// reached, alone or as the only element.
 func countOfPublished(a *Answer) (*int64, bool) {
+	if a.is(Int) {
+		a = &a.Array[0]
+	}
 	if a.Kind != Int {
 		return nil, false
 	}

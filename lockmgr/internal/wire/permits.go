@@ -104,7 +104,7 @@ func (c *Command) permitKeys(name string) {
 // arguments.
 func (c *Command) managerOnce(e *encoder, op *core.Op, n int) {
 	if len(c.Args) == n {
-		c.Args = append(c.Args, e.manager, flag(op.Counts))
+		c.Args = append(c.Args, e.manager)
 	}
 }
 

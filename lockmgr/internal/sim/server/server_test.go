@@ -233,7 +233,7 @@ func (b *both) draw(kind core.Kind) call {
 				continue
 			}
 			c.keys = append(c.keys, next.keys...)
-			once := map[string]int{"permits_acquire": 3, "permits_transfer": 1, "permits_renew": 1, "permits_release": 2}[c.name]
+			once := map[string]int{"permits_acquire": 2, "permits_transfer": 1, "permits_renew": 1, "permits_release": 1}[c.name]
 			c.args = append(c.args, next.args[once:]...) // the lease, and what concerns the manager, are said once
 			break
 		}
@@ -279,6 +279,12 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 	case core.Exclusive:
 		if op.Verb == core.VerbRelease && b.r.IntN(4) == 0 {
 			op.Reserve = b.life()
+		} else if op.Verb == core.VerbRelease {
+			op.Leaves = b.r.IntN(4) == 0
+		}
+		if op.Verb == core.VerbAcquire && b.r.IntN(2) == 0 {
+			op.Lined, op.Deaf = true, b.r.IntN(4) == 0
+			op.Line = &core.Line{Join: []uint64{uint64(100 + b.r.IntN(3))}, GrantLease: 50 * time.Second, Fenced: b.r.IntN(2) == 0}
 		}
 	case core.ReadWrite:
 		op.Side = core.Side(b.r.IntN(2))
@@ -293,7 +299,7 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 		op.Tokens = min(op.Tokens, 1)
 	case core.Permits:
 		op.Permits, op.Limit, op.Most = 1+b.r.IntN(2), 3, 2
-		op.Leaves, op.Counts = op.Verb == core.VerbRelease && b.r.IntN(2) == 0, b.r.IntN(4) > 0
+		op.Leaves, op.Deaf = op.Verb == core.VerbRelease && b.r.IntN(2) == 0, b.r.IntN(4) == 0
 		if like != nil && len(like.args) > 0 && like.name != "permits_release" {
 			ms, _ := strconv.ParseInt(like.args[0], 10, 64)
 			op.Lease = time.Duration(ms) * time.Millisecond

@@ -58,7 +58,7 @@ func ShellConfig() core.Config {
 		PassCount: 32, PassTime: 100 * time.Millisecond, BackTime: 5 * time.Millisecond,
 		ShareEvery: time.Second, BlindPause: 20 * time.Millisecond, FarPause: 125 * time.Millisecond,
 		RecordEvery: time.Millisecond, TrustSubscribers: true,
-		Linger: 2 * time.Second, PollMax: 30 * time.Second, PollBlind: time.Second, PollSoon: 10 * time.Millisecond,
+		Linger: 2 * time.Second, PlaceTime: 5 * time.Second, GrantLease: 2 * time.Second, PollMax: 30 * time.Second, PollBlind: time.Second, PollSoon: 10 * time.Millisecond,
 		MaxLocks: 1 << 20,
 	}
 }

@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -54,7 +53,7 @@ func (c *direct) begin() {
 }
 
 // message gives a permit to the thread that has waited longest, or keeps it.
-func (c *direct) message() {
+func (c *direct) message(string, string) {
 	if !c.confirmed {
 		return
 	}
@@ -79,8 +78,7 @@ func (t *thread) try() {
 	granted := false
 	ttl := time.Duration(0)
 	t.c.call(func() {
-		r := w.acquire(t.c.id, t.id, directLease)
-		granted, ttl = r.OK, r.TTL
+		granted, ttl = w.acquire(t.c.id, t.id, directLease)
 		w.tracef(t.c.id, "acquire %d: ok=%v", t.id, granted)
 	}, func() {
 		switch {
@@ -112,7 +110,7 @@ func (t *thread) join() {
 	if c.cfg.Deaf {
 		return
 	}
-	c.link.subscribe(true, func() {
+	c.link.subscribe(channel, true, func() {
 		if c.asked != asked {
 			return
 		}
@@ -155,7 +153,7 @@ func (t *thread) hold() {
 		if c.users--; c.users == 0 {
 			c.confirmed, c.permits = false, 0
 			c.asked++
-			c.link.subscribe(false, nil)
+			c.link.subscribe(channel, false, nil)
 		}
 	}
 	c.w.meter.granted(c.id)
@@ -167,11 +165,8 @@ func (t *thread) unlock() {
 	c := t.c
 	c.w.meter.leaves()
 	c.call(func() {
-		r := c.w.release(c.id, t.id)
-		if !r.OK {
-			panic(fmt.Sprintf("release: %+v", r))
-		}
-		c.w.tracef(c.id, "release %d: subscribers=%d", t.id, r.Subscribers)
+		c.w.release(c.id, t.id)
+		c.w.tracef(c.id, "release %d", t.id)
 	}, func() {
 		c.w.meter.unlocked()
 		if !c.w.cfg.Drain {

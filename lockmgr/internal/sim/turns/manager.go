@@ -1,12 +1,15 @@
 package turns
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
+	wireformat "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // A manager is the core with callers and a mailbox.
@@ -20,22 +23,28 @@ type manager struct {
 
 	inbox   []core.Event
 	spare   []core.Event
-	wake    *core.Wake // the one in inbox; further messages are merged into it
-	awake   bool       // a run is planned
+	awake   bool // a run is planned
 	timerAt time.Duration
 	lastID  uint64
 
-	wanted, confirmed bool // the subscription
-	asked             int  // counts the subscriptions, to ignore late confirmations
+	subs   [2]subscription // to the channel of the lock, and of the manager
+	secret string
 
 	out []core.Effect
+}
+
+type subscription struct {
+	wanted, confirmed bool
+	asked             int        // counts the subscriptions, to ignore late confirmations
+	wake              *core.Wake // the one in inbox; further messages are merged into it
 }
 
 func newManager(w *world, id int, c Client) *manager {
 	cfg := w.cfg.Core
 	cfg.Seed = w.rng.Next()
 	cfg.Notices = w.cfg.Trace != nil
-	n := &manager{w: w, id: id, cfg: c, m: core.New(cfg), link: newLink(w, id, c), timerAt: core.Forever}
+	cfg.GrantSecret = hex.EncodeToString([]byte(strconv.Itoa(id)))
+	n := &manager{w: w, id: id, cfg: c, m: core.New(cfg), link: newLink(w, id, c), timerAt: core.Forever, secret: cfg.GrantSecret}
 	n.turn = n.run
 	return n
 }
@@ -71,24 +80,33 @@ func (n *manager) begin() {
 	}
 }
 
-func (n *manager) message() { n.w.afterHop(n.heard) }
+func (n *manager) message(from, payload string) {
+	n.w.afterHop(func() { n.heard(from, payload) })
+}
 
 // heard merges messages that the manager has not handled yet, as the watch of a
 // channel does.
-func (n *manager) heard() {
-	if !n.wanted {
+func (n *manager) heard(from, payload string) {
+	place := uint64(0)
+	if from != channel {
+		place = core.OwnPlace
+	}
+	s := &n.subs[place]
+	if !s.wanted {
 		return
 	}
-	if n.wake != nil {
-		n.wake.More = n.wake.More || n.wake.Message
-		n.wake.Message = true
+	grant, _ := wireformat.ReadGrant(n.secret, payload)
+	served := wireformat.Served(payload)
+	if s.wake != nil {
+		s.wake.More = s.wake.More || s.wake.Message
+		s.wake.Message, s.wake.Grant, s.wake.Served = true, grant, served && !s.wake.More
 		return
 	}
-	n.news(core.Wake{Name: key, Subscribed: n.confirmed, Message: true})
+	n.news(core.Wake{Name: key, Place: place, Subscribed: s.confirmed, Message: true, Grant: grant, Served: served})
 }
 
 func (n *manager) news(ev core.Wake) {
-	n.wake = &ev
+	n.subs[ev.Place].wake = &ev
 	n.post(ev) // replaced by *wake in run
 }
 
@@ -106,12 +124,12 @@ func (n *manager) run() {
 	n.awake = false
 	batch := n.inbox
 	n.inbox = n.spare[:0]
-	wake := n.wake
-	n.wake = nil
 	for _, ev := range batch {
-		if _, ok := ev.(core.Wake); ok {
-			ev = *wake
-			n.w.tracef(n.id, "wake %+v", *wake)
+		if w, ok := ev.(core.Wake); ok {
+			s := &n.subs[w.Place]
+			ev = *s.wake
+			n.w.tracef(n.id, "wake %+v", *s.wake)
+			s.wake = nil
 		}
 		n.out = n.m.Step(n.w.now, ev, n.out)
 	}
@@ -162,13 +180,13 @@ func (n *manager) perform(e core.Effect) {
 			n.w.after(callerMin, callerMax, e.Request.Tag.(*caller).ask)
 		}
 	case core.Subscribe:
-		n.subscribe()
+		n.subscribe(e.Place)
 	case core.Unsubscribe:
-		n.wanted, n.confirmed = false, false
-		n.wake = nil
-		n.inbox = slices.DeleteFunc(n.inbox, func(ev core.Event) bool { _, ok := ev.(core.Wake); return ok })
+		s := &n.subs[e.Place]
+		s.wanted, s.confirmed, s.wake = false, false, nil
+		n.inbox = slices.DeleteFunc(n.inbox, func(ev core.Event) bool { w, ok := ev.(core.Wake); return ok && w.Place == e.Place })
 		if !n.cfg.Deaf {
-			n.link.subscribe(false, nil)
+			n.link.subscribe(n.channel(e.Place), false, nil)
 		}
 	case *core.Notice:
 		if e.What == core.StoodBack {
@@ -180,23 +198,32 @@ func (n *manager) perform(e core.Effect) {
 	}
 }
 
-func (n *manager) subscribe() {
-	n.wanted, n.confirmed = true, false
-	n.asked++
-	asked := n.asked
+// channel returns the channel of a place.
+func (n *manager) channel(place uint64) string {
+	if place == core.OwnPlace {
+		return channel + ":" + strconv.Itoa(n.id)
+	}
+	return channel
+}
+
+func (n *manager) subscribe(place uint64) {
+	s := &n.subs[place]
+	s.wanted, s.confirmed = true, false
+	s.asked++
+	asked := s.asked
 	if n.cfg.Deaf {
 		return
 	}
-	n.link.subscribe(true, func() {
-		if !n.wanted || n.asked != asked {
+	n.link.subscribe(n.channel(place), true, func() {
+		if !s.wanted || s.asked != asked {
 			return
 		}
-		n.confirmed = true
-		if n.wake != nil {
-			n.wake.Subscribed, n.wake.Confirmed = true, true
+		s.confirmed = true
+		if s.wake != nil {
+			s.wake.Subscribed, s.wake.Confirmed = true, true
 			return
 		}
-		n.news(core.Wake{Name: key, Subscribed: true, Confirmed: true})
+		n.news(core.Wake{Name: key, Place: place, Subscribed: true, Confirmed: true})
 	})
 }
 

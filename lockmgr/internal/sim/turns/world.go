@@ -34,7 +34,7 @@ type world struct {
 // A client is a manager or a direct client.
 type client interface {
 	begin()
-	message() // a message has arrived
+	message(channel, payload string) // a message has arrived
 	line() *link
 }
 
@@ -43,9 +43,9 @@ func Run(cfg Config) Result {
 	w := &world{cfg: cfg, rng: agenda.Rand(cfg.Seed), server: server.New()}
 	defer w.server.Close()
 	w.meter.init(w, cfg.Clients)
-	w.server.Deliver = func(subscriber int, _, _ string) {
+	w.server.Deliver = func(subscriber int, from, payload string) {
 		c := w.clients[subscriber]
-		c.line().messages.send(w.now, c.message)
+		c.line().messages.send(w.now, func() { c.message(from, payload) })
 	}
 	for i, cc := range cfg.Clients {
 		if cc.Direct {
@@ -138,13 +138,25 @@ func (w *world) reply(client int, op *core.Op) core.Reply {
 	return r
 }
 
-func (w *world) acquire(client int, number uint64, lease time.Duration) core.Reply {
-	return w.reply(client, &core.Op{Verb: core.VerbAcquire, Lease: lease, Number: number})
+// acquire takes the lock as a client of Redisson does, which knows no line. It returns for how long others have the lock.
+func (w *world) acquire(client int, number uint64, lease time.Duration) (ok bool, ttl time.Duration) {
+	if w.server.Exists(key) {
+		return false, time.Duration(w.server.Do("PTTL", key).(int64)) * time.Millisecond
+	}
+	w.server.Do("HSET", key, field(client, number), "1")
+	w.server.Do("PEXPIRE", key, strconv.FormatInt(lease.Milliseconds(), 10))
+	return true, 0
 }
 
-func (w *world) release(client int, number uint64) core.Reply {
-	return w.reply(client, &core.Op{Verb: core.VerbRelease, OtherNumbers: []uint64{number}})
+// release gives the lock back as a client of Redisson does.
+func (w *world) release(client int, number uint64) {
+	if w.server.Do("HDEL", key, field(client, number)) != int64(1) {
+		panic("release: it does not have the lock")
+	}
+	w.server.Do("PUBLISH", channel, "0")
 }
+
+func field(client int, number uint64) string { return fmt.Sprintf("%d:%d", client, number) }
 
 // A link is a client's two connections.
 type link struct {
@@ -192,7 +204,7 @@ func (l *link) call(command, done func()) {
 }
 
 // subscribe asks for messages. confirmed may be nil.
-func (l *link) subscribe(on bool, confirmed func()) {
+func (l *link) subscribe(channel string, on bool, confirmed func()) {
 	w := l.w
 	w.meter.command(l.id)
 	l.toHub.send(w.now, func() {

@@ -1,0 +1,207 @@
+package script_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A lineCall is a call of line_acquire by a manager.
+type lineCall struct {
+	manager string
+	id      int64
+	waits   int64 // 0: 50000
+	once    bool  // the request does not wait
+	deaf    bool
+	place   string // "": the number of the script + 100
+	secret  string // "": "5ec7e7"; "-": no grant by message
+	fenced  bool
+	others  string // further owners, separated by spaces
+}
+
+func (c lineCall) owner() string { return fmt.Sprintf("%s:%d", c.manager, c.id) }
+
+func (s *scriptServer) lineAcquire(t testing.TB, c lineCall) string {
+	t.Helper()
+	flag := map[bool]string{false: "0", true: "1"}
+	if c.waits == 0 && !c.once {
+		c.waits = 50_000
+	}
+	if c.place == "" {
+		c.place = strconv.FormatInt(c.id+100, 10)
+	}
+	if c.secret = strings.TrimPrefix(c.secret, "-"); c.secret == "" {
+		c.secret = "5ec7e7"
+	}
+	args := []string{
+		"30000", "0", c.manager, strconv.FormatInt(c.id, 10), strconv.FormatInt(c.waits, 10), flag[c.deaf],
+		c.place, "text", "20000", c.secret, flag[c.fenced], c.owner(),
+	}
+	return s.eval(t, s.wire, "line_acquire", []string{theLock}, append(args, strings.Fields(c.others)...))
+}
+
+func (s *scriptServer) lineRelease(t testing.TB, manager string, id int64, others string) string {
+	t.Helper()
+	args := append([]string{manager, strconv.FormatInt(id, 10)}, strings.Fields(others)...)
+	return s.eval(t, s.wire, "line_release", []string{theLock}, append(args, theChannel))
+}
+
+func (s *scriptServer) release(t testing.TB, owners ...string) string {
+	t.Helper()
+	return s.eval(t, s.wire, "release", []string{theLock}, owners)
+}
+
+// line returns the holder of the lock with the life of its record, and the managers of the line with their flags.
+func (s *scriptServer) line(t testing.TB) string {
+	t.Helper()
+	var out []string
+	state := s.state(t)
+	if record, there := state[theLock]; there {
+		out = append(out, record)
+	}
+	for _, manager := range s.do(t, "LRANGE", "{"+theLock+"}:line", "0", "-1").([]any) {
+		wants, _ := s.do(t, "HGET", "{"+theLock+"}:wants", manager.(string)).(string)
+		flags := ""
+		if fields := strings.SplitN(wants, " ", 5); len(fields) > 3 {
+			flags = fields[3]
+		}
+		out = append(out, fmt.Sprintf("%s%s", manager, strings.TrimRight("/"+flags, "/")))
+	}
+	return strings.Join(out, " ")
+}
+
+// told returns the messages, each without what the clock decides.
+func told(messages []string) string {
+	for i, m := range messages {
+		words := strings.Fields(strings.TrimPrefix(m, theChannel))
+		if len(words) == 7 { // a grant
+			words = append(words[:3], words[4], words[5])
+		}
+		messages[i] = strings.Join(words, " ")
+	}
+	return strings.Join(messages, ", ")
+}
+
+// Managers that wait get the lock in their order, each by the message of the release. The message has the number that
+// the manager has chosen, and the lease. Then the record is that of the manager.
+func TestScript_Line(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		if s.mini != nil {
+			return // it has no INFO replication
+		}
+		s.prepare(t, "")
+		e := listen(t, s, theChannel+":b", theChannel+":c")
+		require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "a", id: 1}))
+		require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "b", id: 1}))
+		require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "c", id: 1, fenced: true}))
+		require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "b", id: 2, place: "101"}), "asks again")
+		require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "d", id: 1, once: true}), "does not join")
+		require.Equal(t, "a:1=1 for 30000 b c", s.line(t))
+		require.Equal(t, "[0]", s.release(t, "a:1"))
+		require.Equal(t, "b:101=1 for 20000 c", s.line(t))
+		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
+		require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "b", id: 3, others: "b:2 b:101"}), "the message was lost")
+		require.Equal(t, "b:3=1 for 30000 c", s.line(t))
+		require.Equal(t, "[0]", s.release(t, "b:3", "b:2"))
+		require.Equal(t, ":c 101 text 20000 1", told(e.heard(t)), "with a token")
+		require.Equal(t, "c:101=1 for 20000", s.line(t))
+		require.Equal(t, "0", s.release(t, "c:101"))
+		require.Equal(t, "", s.line(t))
+		s.requireState(t, `T: "1" for -1`)
+	})
+}
+
+// Nobody overtakes: not a manager that is not in the line, nor one that is not first in it. Who asks serves the line of a
+// lock that has ended by itself.
+func TestScript_LineIsNotOvertaken(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		if s.mini != nil {
+			return // it has no INFO replication
+		}
+		e := listen(t, s, theChannel+":b", theChannel+":c")
+		asks := map[string]func() string{
+			"acquire":           func() string { return s.eval(t, s.wire, "acquire", []string{theLock}, []string{"30000", "0", "d:1"}) },
+			"acquire_many":      func() string { return s.eval(t, s.wire, "acquire_many", []string{theLock}, []string{"30000", "d:1"}) },
+			"line_acquire":      func() string { return s.lineAcquire(t, lineCall{manager: "d", id: 1}) },
+			"line_acquire once": func() string { return s.lineAcquire(t, lineCall{manager: "d", id: 1, once: true}) },
+			"the second":        func() string { return s.lineAcquire(t, lineCall{manager: "c", id: 2}) },
+		}
+		for what, ask := range asks {
+			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.lineAcquire(t, lineCall{manager: "b", id: 1})
+			s.lineAcquire(t, lineCall{manager: "c", id: 1})
+			s.do(t, "DEL", theLock) // it ends by itself
+			require.Equal(t, map[bool]string{false: "20000", true: "[20000]"}[what == "acquire_many"], ask(), what)
+			require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)), what)
+			require.Regexp(t, "^b:101=1 for 20000 c", s.line(t), what)
+			require.Equal(t, what == "line_acquire", strings.HasSuffix(s.line(t), "c d"), what)
+		}
+		// A release that finds no record serves the line, too.
+		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		s.lineAcquire(t, lineCall{manager: "b", id: 1})
+		s.do(t, "DEL", theLock)
+		require.Equal(t, "nil", s.release(t, "a:1"))
+		require.Equal(t, "b:101=1 for 20000", s.line(t))
+		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
+	})
+}
+
+// A manager is told instead of granted if it cannot be granted by message, or if clients subscribe that are in no line.
+// The lock stays free for the manager for two seconds. A manager that should listen and does not leaves the line.
+func TestScript_LineTells(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		if s.mini != nil {
+			return // it has no INFO replication
+		}
+		e := listen(t, s, theChannel+":b")
+		for _, tt := range []struct {
+			what        string
+			b, c        lineCall
+			subscribers int // of the lock's own channel
+			then, told  string
+		}{
+			{what: "no grants by message", b: lineCall{secret: "-"}, then: "b/t c", told: ":b 1"},
+			{what: "clients in no line", subscribers: 4, then: "b/t c", told: ":b 1"},
+			{what: "managers only", subscribers: 3, then: "b:101=1 for 20000 c", told: ":b 101 text 20000 0"},
+			{what: "deaf", b: lineCall{deaf: true}, then: "b/dt c", told: ":b 1"},
+		} {
+			if tt.b.secret == "-" {
+				tt.b.secret = "- "
+			}
+			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			var all []*ear
+			for range tt.subscribers {
+				all = append(all, listen(t, s, theChannel))
+			}
+			tt.b.manager, tt.b.id, tt.c.manager, tt.c.id = "b", 1, "c", 1
+			if tt.b.secret != "" {
+				s.lineAcquire(t, lineCall{manager: "b", id: 1, secret: tt.b.secret})
+			} else {
+				s.lineAcquire(t, tt.b)
+			}
+			s.lineAcquire(t, tt.c)
+			s.release(t, "a:1")
+			require.Equal(t, tt.then, s.line(t), tt.what)
+			require.Equal(t, tt.told, told(e.heard(t)), tt.what)
+			for _, one := range all {
+				if strings.HasPrefix(tt.then, "b/") {
+					require.Equal(t, []string{theChannel + " 00"}, one.heard(t), tt.what)
+				} else {
+					require.Empty(t, one.heard(t), tt.what)
+				}
+				one.Close()
+			}
+			if strings.HasPrefix(tt.then, "b/") {
+				require.Regexp(t, `^(2000|19\d\d)$`, s.lineAcquire(t, lineCall{manager: "d", id: 1, once: true}), tt.what)
+				require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "b", id: 2}), tt.what)
+			}
+		}
+		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		s.lineAcquire(t, lineCall{manager: "x", id: 1}) // nobody listens
+		require.Equal(t, "0", s.release(t, "a:1"))
+		require.Equal(t, "", s.line(t))
+	})
+}

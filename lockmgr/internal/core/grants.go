@@ -1,0 +1,60 @@
+package core
+
+import "time"
+
+// grants are the grants by message of a name.
+//
+// A script that finds the lock free may record a waiter of another manager as the holder, and publish
+// a grant on the channel of that manager. The record lives for GrantLease at first. If the hold lasts,
+// a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
+//
+// A message may be old, so the hold is trusted from an instant that is no later than the script:
+//
+//	since = Sent + 99 % of Elapsed
+//	until = since + 99 % of GrantLease − margin
+//
+// Sent is the send of a script of this manager that ran before on the same server. Elapsed is the
+// time between the two scripts by the clock of the server, which may be 1 % fast. Example: the
+// script was sent at 10 s, and the grant says that 500 ms have passed: since is 10.495 s, even if
+// the message comes at 11 s.
+//
+// The script compares no clocks of two servers: see fair.lua. Some grants are hints, like any
+// message: a grant that counts from the future, a grant that is older than a third of GrantLease,
+// and a grant that came before a script whose answer is known. The last is so if Sent is before the
+// send of that script: in between, somebody may have removed the record. After a hint an acquire
+// asks the server, and finds the record.
+type grants struct {
+	newest Grant         // the newest grant that was not used, or zero
+	ran    time.Duration // the send of the newest script that has run, by the answers
+}
+
+// ranAt notes that a script has run that was sent at an instant.
+func (g *grants) ranAt(sent time.Duration) { g.ran = max(g.ran, sent) }
+
+// takeGrant gives an entry to the first waiter if a message has granted the lock to this manager, and
+// reports whether it does. No script about the entry may be in flight.
+func (m *Machine) takeGrant(e *entry) bool {
+	n := e.of
+	all := n.details.special.granting()
+	if all == nil || all.newest.Number == 0 {
+		return false
+	}
+	g := all.newest
+	all.newest = Grant{}
+	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
+	if !n.details.special.takes(n, g.Number) || g.Sent < all.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+		return false
+	}
+	n.details.special.taken(g.Number)
+	wanted := m.leaseOf(n.queue.head)
+	op := &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
+	if g.Token > 0 {
+		op.Tokens = 1
+	}
+	m.acquired(e, &Reply{Op: op, Ran: Yes, OK: true, Token: g.Token})
+	if e.phase == held && wanted > g.Lease {
+		x := &e.upkeep().extend
+		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8
+	}
+	return true
+}

@@ -1,0 +1,271 @@
+package core
+
+import "time"
+
+// A position is what a name of a kind with a line knows of the manager's position in the line.
+//
+// The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
+// refused acquire joins the line. A script that leaves something free tells the managers for which
+// it is, on a channel of each manager. A told manager asks. A manager that is granted, or for which
+// nobody waits any more, leaves the line.
+//
+//	request ──▶ acquire: granted
+//	              │ refused: joins          told, poll
+//	              └──────────▶ in the line ───────────▶ acquire: granted, leaves
+//	                                │
+//	                                └─ nobody waits ──▶ release: leaves
+//
+// The messages are hints. If one is lost, the manager asks after lookAgain.
+//
+// An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
+// after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
+// end.
+type position struct {
+	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
+	leaves uint64 // the script in flight that leaves the line, or zero
+	own    bool   // we are subscribed to the channel of this manager, beside the channel of the name
+	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
+	delivered [2]bool
+
+	outsiders outsiders
+	had       time.Duration // for how long we had a plain lock since the last pause, without the present hold
+	grants
+	plain
+}
+
+// OwnPlace is the Place of the channel on which the line tells a manager.
+const OwnPlace = 1
+
+func (p *position) stands() *position { return p }
+
+// position returns the position of a name of a kind with a line, or nil.
+func (n *name) position() *position { return n.details.special.stands() }
+
+// fillLine notes in op what it does to the line.
+func (p *position) fillLine(m *Machine, n *name, op *Op) {
+	switch {
+	case op.Verb == VerbAcquire && n.somebodyWaits():
+		op.Waits, op.Deaf = m.remembered(), n.sub != subOn || !m.cfg.TrustSubscribers
+		op.only, p.joined = !p.acquires(n), op.ID
+	case op.Verb == VerbAcquire:
+		op.Waits = 0
+	case op.Verb == VerbRelease && p.leftovers(n):
+		op.Leaves, p.leaves = true, op.ID
+	}
+}
+
+// answered notes whether a script has left the line. A newer script may have joined the line since.
+func (p *position) answered(_ *Machine, r *Reply) {
+	left := r.Op.Leaves || r.Op.only && (r.OK || r.OtherKind) // beside another kind there is no line
+	if r.Ran == Yes && left && p.joined <= r.Op.ID {
+		p.joined = 0
+	}
+	if p.leaves == r.Op.ID {
+		p.leaves = 0
+	}
+}
+
+// leftovers reports whether a script must leave the line. An acquire in flight joins the line for the
+// next request, which may come before the answer.
+func (p *position) leftovers(n *name) bool {
+	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
+}
+
+// acquires reports whether an acquire is in flight.
+func (p *position) acquires(n *name) bool {
+	for e := range n.toLookAt {
+		if e.flight != 0 && e.flightVerb == VerbAcquire {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *position) givenUp() { p.joined = 0 }
+
+// hear subscribes to the channel of the manager.
+func (p *position) hear(m *Machine, n *name) {
+	if !p.own && n.sub != subNone {
+		p.own = true
+		m.stats.Subscriptions++
+		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
+	}
+}
+
+func (p *position) unsubscribed(m *Machine, n *name) {
+	if p.own {
+		m.stats.Subscriptions--
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
+	}
+	p.own, p.delivered = false, [2]bool{}
+}
+
+// hears notes whether the messages of a channel are delivered. The name is subscribed if the
+// messages of both channels are delivered. A message of a script that has served the line is for
+// clients of Redisson, and for sets.
+func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
+	if ev.Place != 0 && !p.own {
+		return ev, false
+	}
+	p.delivered[ev.Place] = ev.Subscribed
+	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
+	ev.Confirmed = ev.Confirmed && ev.Subscribed
+	ev.Message = ev.Message && !ev.Served
+	return ev, true
+}
+
+// told is called for each message. If something is free for this manager, the manager asks, unless an
+// entry asks or waits: then that entry tries. If nobody waits here, the manager leaves the line. A
+// message of a script that has served no line is of an outsider.
+func (p *position) told(m *Machine, n *name, ev Wake) {
+	if ev.Message && ev.Place == 0 && !ev.More {
+		if !p.outsiders.known(m.now, &m.cfg) {
+			p.had = 0
+		}
+		p.outsiders.hear(m.now, &n.details.turns, &m.cfg)
+	}
+	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 {
+		return
+	}
+	for e := range n.toLookAt {
+		if e.phase == waiting || e.phase == asking {
+			return
+		}
+	}
+	switch e := n.spare(); {
+	case e == nil:
+	case n.queue.head != nil:
+		m.ask(e)
+	default:
+		p.joined = m.lastID // so that the release leaves
+		m.release(e)
+	}
+}
+
+// runOver reports whether an entry of a name with a line is to be released instead of passed on. A
+// process that polls is not known, and nobody is owed anything: see keptLong.
+func (m *Machine) runOver(e *entry) bool {
+	p := e.of.position()
+	if p == nil {
+		return false
+	}
+	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
+	return m.now < p.outsiders.until || over && (e.of.details.turns.others > 0 || !m.cfg.TrustSubscribers) ||
+		e.of.kind == Exclusive && m.keptLong(e)
+}
+
+// outsiders lets the clients that join no line have their share: those of Redisson, and sets. A run of
+// grants ends after PassCount grants for each held entry, or PassTime. In the pause that follows, this
+// manager passes nothing on and asks for nothing. The pause lasts for as long as the run, or until no
+// outsider was heard for BackTime.
+//
+// An outsider that was never heard may be one that never gets the lock. So a run of grants ends with a
+// short pause if the lock has subscribers and its line is empty.
+type outsiders struct {
+	heard        time.Duration // when an outsider has last said that something came free, or zero
+	since, until time.Duration // the newest pause
+	end          time.Duration // of that pause, if it does not end earlier
+	whole        bool          // the pause does not end earlier
+	repeats      int           // how many refused tries may be repeated at once
+	lost         int           // repeated tries since the last grant
+	vain         uint          // pauses for subscribers in a row in which nobody was heard
+	wideAt       time.Duration // when a pause is to be long enough for clients far away
+}
+
+// known reports whether an outsider was heard of late.
+func (o *outsiders) known(now time.Duration, cfg *Config) bool {
+	return o.heard > 0 && now-o.heard < cfg.ShareEvery
+}
+
+// hear notes that an outsider has released something.
+func (o *outsiders) hear(now time.Duration, t *turns, cfg *Config) {
+	if !o.known(now, cfg) {
+		t.newRun(now)
+	}
+	o.heard, o.vain = now, 0
+	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
+		o.repeats = 2
+	}
+}
+
+// held notes that an outsider has what a try was for. A pause that has ended early goes on.
+func (o *outsiders) held(now time.Duration, cfg *Config) {
+	if o.vain = 0; o.known(now, cfg) {
+		o.until = max(o.until, o.end)
+	}
+}
+
+// repeat reports whether a refused try is repeated at once. A client may ask again as soon as it has
+// released. Its message reaches us too late, so the client is always first. By chance the repeated try
+// runs between its release and its next acquire.
+func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
+	if !o.known(now, cfg) || now < o.until || o.repeats == 0 {
+		return false
+	}
+	o.repeats, o.lost = o.repeats-1, min(o.lost+1, 64)
+	return true
+}
+
+// advance ends a pause, or begins a pause if the run is over. ran is how long the run has lasted. advance
+// reports whether a pause begins.
+func (o *outsiders) advance(now, ran time.Duration, t *turns, entries int, cfg *Config) bool {
+	switch {
+	case now < o.until:
+		if now >= o.nextLook(cfg) {
+			o.until = now
+		}
+	case o.known(now, cfg) && (t.count >= cfg.PassCount*max(1, entries) || t.count > 0 && ran >= cfg.PassTime):
+		o.since, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
+		o.until = o.end
+		t.newRun(now)
+		return true
+	}
+	return false
+}
+
+// nextLook returns when a pause ends if no outsider is heard.
+func (o *outsiders) nextLook(cfg *Config) time.Duration {
+	if o.whole {
+		return o.until
+	}
+	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
+}
+
+// suspect begins a short pause: a client that joins no line may wait. Pauses in a row in which nobody
+// is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery is
+// long enough for clients that are far away.
+func (o *outsiders) suspect(now time.Duration, others int64, cfg *Config, j *jitter) {
+	pause := cfg.BackTime >> min(2*o.vain, 4)
+	switch {
+	case others == 0:
+		pause = cfg.BlindPause
+	case o.wideAt == 0:
+		o.wideAt = now + cfg.shareDue()
+	case cfg.ShareEvery > 0 && now >= o.wideAt:
+		pause, o.wideAt = cfg.FarPause, now+cfg.shareDue()
+	case o.vain%16 == 15:
+		pause = cfg.BackTime
+	}
+	o.vain++
+	o.since, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
+	o.until = o.end
+}
+
+// advanceOutsiders is outsiders.advance for a name that may have a line. The run of a plain lock lasts for
+// as long as this manager has had the lock since the last pause.
+func (m *Machine) advanceOutsiders(n *name) {
+	p, t := n.position(), &n.details.turns
+	switch x := n.index(); {
+	case p == nil:
+	case x != nil:
+		p.outsiders.advance(m.now, m.now-t.start, t, x.held, &m.cfg)
+	default:
+		has := time.Duration(0)
+		if n.entry.number != 0 {
+			has = m.now - n.entry.since
+		}
+		if p.outsiders.advance(m.now, p.had+has, t, 1, &m.cfg) {
+			p.had = -has
+		}
+	}
+}
