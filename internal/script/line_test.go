@@ -205,3 +205,40 @@ func TestScript_LineTells(t *testing.T) {
 		require.Equal(t, "", s.line(t))
 	})
 }
+
+// A manager for which nobody waits any more leaves the line, and gives up what was granted to it meanwhile. The next
+// one is served. A copy that runs late does nothing if a newer script has joined.
+func TestScript_LineLeave(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		if s.mini != nil {
+			return // it has no INFO replication
+		}
+		e := listen(t, s, theChannel+":b", theChannel+":c")
+		wait := func() {
+			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.lineAcquire(t, lineCall{manager: "b", id: 1})
+			s.lineAcquire(t, lineCall{manager: "c", id: 1})
+		}
+		wait()
+		require.Equal(t, "nil", s.lineRelease(t, "b", 2, "b:101"))
+		require.Equal(t, "a:1=1 for 20000 c", s.line(t))
+		require.Empty(t, e.heard(t))
+
+		wait()
+		s.release(t, "a:1")
+		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
+		require.Equal(t, "[0]", s.lineRelease(t, "b", 2, "b:101"), "granted meanwhile")
+		require.Equal(t, ":c 101 text 20000 0", told(e.heard(t)))
+		require.Equal(t, "c:101=1 for 20000", s.line(t))
+
+		wait()
+		s.do(t, "DEL", theLock) // it ends by itself
+		require.Equal(t, "nil", s.lineRelease(t, "b", 2, ""))
+		require.Equal(t, ":c 101 text 20000 0", told(e.heard(t)))
+
+		wait()
+		s.lineAcquire(t, lineCall{manager: "b", id: 3})
+		require.Equal(t, "nil", s.lineRelease(t, "b", 2, ""), "a late copy")
+		require.Equal(t, "a:1=1 for 20000 b c", s.line(t))
+	})
+}

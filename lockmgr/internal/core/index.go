@@ -49,11 +49,6 @@ func (x *index) list(p phase) *[]*entry {
 	return &x.moving
 }
 
-// any reports whether an entry is in phase p, which is neither idle nor held.
-func (x *index) any(p phase) bool {
-	return slices.ContainsFunc(x.moving, func(e *entry) bool { return e.phase == p })
-}
-
 // allIdle reports whether all entries other than except are idle.
 func (x *index) allIdle(except *entry) bool {
 	others := len(x.moving) + x.held
