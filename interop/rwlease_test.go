@@ -151,7 +151,8 @@ func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 		unlock(t, l)
 
 		eventually(t, func() bool { _, own := w.lives(t, stays, owner); return own < 0 }, func() string { return "the dead reader's key ends" })
-		require.Equal(t, rwRecord("read", owner, goStays.HolderID()), w.record(t, stays))
+		// A look of the waiter may have removed the dead reader already.
+		require.Contains(t, []map[string]string{rwRecord("read", owner, goStays.HolderID()), rwRecord("read", goStays.HolderID())}, w.record(t, stays))
 		require.False(t, waits[stays].over())
 		begin = time.Now()
 		unlock(t, goStays)
