@@ -40,11 +40,11 @@ func newRaw(b testing.TB, addr string) *raw {
 }
 
 func (r *raw) lock(name, owner string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.acquire).Numkeys(1).Key(name).Arg("30000", "0", owner).Build()
+	return r.client.B().Evalsha().Sha1(r.acquire).Numkeys(1).Key(name).Arg("30000", "0", "", owner).Build()
 }
 
 func (r *raw) unlock(name, owner string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.release).Numkeys(1).Key(name).Arg(owner, "redisson_lock__channel:{"+name+"}").Build()
+	return r.client.B().Evalsha().Sha1(r.release).Numkeys(1).Key(name).Arg("", owner, "redisson_lock__channel:{"+name+"}").Build()
 }
 
 const rawOwner = "8f14e45f-ceea-467f-a8b5-6d1c3f1b2a90:1"

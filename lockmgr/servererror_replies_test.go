@@ -198,11 +198,11 @@ var scripts = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// scriptBySHA returns the name of the script that an EVALSHA calls, without what says that it regards the line.
+// scriptBySHA returns the name of the script that an EVALSHA calls.
 func scriptBySHA(sha string) string {
 	for name, text := range scripts() {
 		if fmt.Sprintf("%x", sha1.Sum([]byte(text))) == sha {
-			return strings.TrimPrefix(name, "line_")
+			return name
 		}
 	}
 	return ""

@@ -5,8 +5,9 @@
 -- KEYS[2]   token counter    only when ARGV[2] > 0
 -- ARGV[1]   lease in milliseconds
 -- ARGV[2]   how many fencing tokens to take, 0 for none
--- ARGV[3]   the new owner
--- ARGV[4..] further owners of the same manager that the record may carry
+-- ARGV[3]   the manager's part in the line, see line.lua; empty: none
+-- ARGV[4]   the new owner
+-- ARGV[5..] further owners of the same manager that the record may carry
 --
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens taken
@@ -14,8 +15,9 @@
 --                     milliseconds, -1 if it has none
 --         array       the same number, of a record of another kind of lock
 --
--- A lock that is free, but for which managers stand in a line, is theirs: see line.lua. Then the
--- number is for how long the first of them has time to ask.
+-- A lock that is free, but for which managers stand in a line, is theirs. Then the number is for how
+-- long the first of them has time to ask. A manager that does not get the lock joins the line, and a
+-- manager that gets it leaves, if ARGV[3] is given.
 --
 -- Safe to repeat: the second run finds the new owner and installs it again;
 -- it takes new tokens, so that numbers are skipped but never given twice. The run
@@ -29,17 +31,13 @@ local function fair(key)
   return holder and string.sub(holder, -2) == ':f'
 end
 
-local function refusal(key)
-  return theLine().refusal(key)
-end
-
-local key = KEYS[1]
-local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
-local ttl = -1
-local ours = false
-if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
+local key, part = KEYS[1], ARGV[3]
+local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
+local line, ttl, ours = false, -1, false
+if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
+  line = theLine()
   if redis.call('EXISTS', key) == 1 then
-    for i = 3, #ARGV do
+    for i = 4, #ARGV do
       if redis.call('HEXISTS', key, ARGV[i]) == 1 then
         ours = i
         break
@@ -50,10 +48,11 @@ if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line
       if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
         return {ttl}
       end
+      pcall(line.stand, key, part)
       return ttl
     end
   else
-    local ok, left = pcall(refusal, key)
+    local ok, left = pcall(line.refusal, key, part)
     if ok and left then
       return left
     end
@@ -64,8 +63,8 @@ if ARGV[2] ~= '0' then
   redis.call('INCRBY', KEYS[2], ARGV[2])
   last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
-redis.call('HSET', key, ARGV[3], 1)
-if ours ~= 3 or ttl < tonumber(ARGV[1]) then
+redis.call('HSET', key, ARGV[4], 1)
+if ours ~= 4 or ttl < tonumber(ARGV[1]) then
   local set = redis.pcall('PEXPIRE', key, ARGV[1])
   if type(set) == 'table' then
     -- A lock without an end would be worse than none.
@@ -74,7 +73,10 @@ if ours ~= 3 or ttl < tonumber(ARGV[1]) then
   end
 end
 -- Last, as it may be refused: the record has its end by now.
-for i = 4, #ARGV do
+for i = 5, #ARGV do
   redis.call('HDEL', key, ARGV[i])
+end
+if line then
+  pcall(line.leave, key, part)
 end
 return last

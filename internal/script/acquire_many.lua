@@ -16,20 +16,16 @@ local function fair(key)
   return holder and string.sub(holder, -2) == ':f'
 end
 
-local function refusal(key)
-  return theLine().refusal(key)
-end
-
 local function acquire(key, owner)
-  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
   local ttl = -2
-  if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
+  if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
     ttl = redis.pcall('PTTL', key)
     if type(ttl) == 'table' then
       return ttl
     end
     if ttl == -2 then
-      local ok, left = pcall(refusal, key)
+      local ok, left = pcall(theLine().refusal, key, '')
       if ok and left then
         return left
       end

@@ -122,26 +122,21 @@ func (s *scriptServer) eval(t testing.TB, w *wire, script string, keys, args []s
 
 func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args []string) any {
 	t.Helper()
-	text := scripts()[script]
-	require.NotEmpty(t, text, script)
-	if s.full && !regexp.MustCompile("acquire|transfer|limit").MatchString(script) {
-		s.do(t, "CONFIG", "SET", "maxmemory", "1")
-		defer s.do(t, "CONFIG", "SET", "maxmemory", "0")
-	}
 	switch script { // what every test of them gives
+	case "acquire":
+		args = slices.Insert(slices.Clip(args), 2, "") // no part in the line
+	case "release":
+		args = append(append([]string{""}, args...), channelName(keys[0]))
 	case "force":
 		args = append([]string{"0", channelName(keys[0])}, args...)
 	case "inspect":
 		args = append(slices.Clip(args), channelName(keys[0]), "redisson_rwlock:{"+keys[0]+"}")
-	case "transfer", "release", "reserve":
+	case "transfer", "reserve":
 		args = append(slices.Clip(args), channelName(keys[0]))
 	case "readwrite_acquire":
-		args, waits := waitsOf(args)
-		args = append(args, waits, "{"+keys[0]+"}")
-		return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
+		args = append(waitsOf(args), "{"+keys[0]+"}")
 	case "several_acquire":
-		args, waits := waitsOf(args)
-		return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, append(args, waits))...)
+		args = waitsOf(args)
 	case "readwrite_transfer", "readwrite_release":
 		args = append(slices.Clip(args), "{"+keys[0]+"}", "redisson_rwlock:{"+keys[0]+"}")
 	case "release_many":
@@ -151,17 +146,28 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 			args = append(args, owners[i], channelName(key))
 		}
 	}
+	return s.run(t, w, script, keys, args)
+}
+
+// run is evalRaw with all arguments.
+func (s *scriptServer) run(t testing.TB, w *wire, script string, keys, args []string) any {
+	t.Helper()
+	text := scripts()[script]
+	require.NotEmpty(t, text, script)
+	if s.full && !regexp.MustCompile("acquire|transfer|limit").MatchString(script) {
+		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		defer s.do(t, "CONFIG", "SET", "maxmemory", "0")
+	}
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
 }
 
-// waitsOf takes the word "waits", which may be the last, from the arguments of an acquire. It returns
-// for how long the note of a writer lasts.
-func waitsOf(args []string) (rest []string, waits string) {
+// waitsOf says for how long the note of a writer lasts, in place of the word "waits", which may be the last argument.
+func waitsOf(args []string) []string {
 	args = slices.Clone(args)
 	if last := len(args) - 1; args[last] == "waits" {
-		return args[:last], "10000"
+		return append(args[:last], "10000")
 	}
-	return args, "0"
+	return append(args, "0")
 }
 
 // channelName returns the channel of a plain lock.

@@ -34,7 +34,10 @@
 -- A script of a manager may run late. A position that is joined late goes like that of a manager that
 -- is gone. A script that leaves the line does nothing if a newer one has joined.
 local clock = redis.pcall('TIME')
-local now = clock[1] and clock[1] * 1000 + math.floor(clock[2] / 1000) -- nil: the user may not ask, and the functions fail
+if not clock[1] then
+  return clock -- an error: the user may not ask
+end
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local patience = 2000
 
 -- positionOf returns what the hash says of a manager, or nil if the manager is not in the line. note is
@@ -131,7 +134,7 @@ end
 
 -- The functions below are for plain locks.
 
-local micros = clock[1] and clock[1] * 1000000 + clock[2]
+local micros = clock[1] * 1000000 + clock[2]
 
 -- keysOf returns the keys of the line of a lock, the channel, and the token counter.
 local function keysOf(key)
@@ -195,34 +198,65 @@ local function serve(key)
   return first and math.max(1, math.ceil(till - now)), false
 end
 
--- refusal serves a free lock, and returns for how many milliseconds another manager has the lock or time
--- to ask, or nil if no other manager comes first.
-local function refusal(key, manager)
+-- partOf reads the part of a manager in the line of a lock: "manager id life flags note". The script is
+-- the manager's script of that number, and the manager keeps its position for life. If life is 0, the
+-- manager does not join. The note is " place text lease secret fenced", for a grant by message, or empty:
+--   place   the number of the hold
+--   text    a text without spaces that the message returns
+--   lease   in ms
+--   secret  of the manager, hexadecimal
+--   fenced  how many tokens the hold takes, 0 or 1
+local function partOf(part)
+  local manager, id, life, flags, note = string.match(part, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
+  return manager, tonumber(id), tonumber(life), flags, note
+end
+
+-- stand joins the line, unless a key of the line may be at the other master of a slot that is moved.
+local function stand(key, part)
+  local manager, id, life, flags, note = partOf(part)
+  local line, wants = keysOf(key)
+  if life and life > 0 and type(redis.pcall('EXISTS', key, line, wants)) == 'number' then
+    if note ~= '' then
+      note = table.concat({note, string.format('%.0f', micros), server()}, ' ')
+    end
+    join(line, wants, manager, 1, id, life, flags, note)
+  end
+end
+
+-- refusal returns nil if nobody comes before the manager of a free lock. Else the manager joins the
+-- line, and the line is served. refusal returns for how many milliseconds another manager has the lock
+-- or time to ask.
+local function refusal(key, part)
+  local manager = partOf(part)
+  local line, wants, channel = keysOf(key)
+  if ahead(line, wants, channel, manager, 0) == 0 then
+    return
+  end
+  pcall(stand, key, part)
   local ok, left = pcall(serve, key)
   if redis.call('EXISTS', key) == 1 then
     return redis.call('PTTL', key)
   end
-  local line = keysOf(key)
-  if ok and left and redis.pcall('LINDEX', line, 0) ~= manager then
-    return left
+  return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left
+end
+
+-- depart takes a manager out of the line. Of its part in the line the first two words count.
+local function depart(key, part)
+  local manager, id = string.match(part, '^(%S+) (%d+)')
+  local line, wants = keysOf(key)
+  if manager then
+    leave(line, wants, manager, tonumber(id))
   end
 end
 
--- fair reports whether a record is that of a fair lock of this library. It returns false if the user
--- may not read the record. A record with many fields, which are not ours, is not read.
-local function fair(key)
-  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
-  return holder and string.sub(holder, -2) == ':f'
-end
-
 -- freed serves the line of a lock if the lock is free, and tells the clients that are in no line. gone is
--- set if a holder of a manager was removed. Then a late copy of a script has joined the line for that
--- manager, if any. freed returns what release.lua returns.
-local function freed(key, channel, manager, gone)
+-- set if an owner was removed. Then a late copy of a script has joined the line for the owner's manager,
+-- if any. freed returns what release.lua returns.
+local function freed(key, channel, owner, gone)
   if gone then
     redis.pcall('DEL', key) -- fields of nobody
     local line, wants = keysOf(key)
-    pcall(remove, line, wants, manager)
+    pcall(remove, line, wants, string.match(owner, '^(.*):%d+$'))
   end
   local ok, next, given = false, nil, false
   if redis.pcall('EXISTS', key) == 0 then

@@ -9,44 +9,45 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lineCall is a call of line_acquire by a manager.
+// A lineCall is an acquire by a manager that has a part in the line.
 type lineCall struct {
 	manager string
 	id      int64
-	waits   int64 // 0: 50000
-	once    bool  // the request does not wait
+	once    bool // the request does not wait
 	deaf    bool
+	silent  bool   // no grant by message
 	place   string // "": the number of the script + 100
-	secret  string // "": "5ec7e7"; "-": no grant by message
 	fenced  bool
 	others  string // further owners, separated by spaces
 }
 
-func (c lineCall) owner() string { return fmt.Sprintf("%s:%d", c.manager, c.id) }
-
 func (s *scriptServer) lineAcquire(t testing.TB, c lineCall) string {
 	t.Helper()
-	flag := map[bool]string{false: "0", true: "1"}
-	if c.waits == 0 && !c.once {
-		c.waits = 50_000
+	waits, flags, note, tokens := 50_000, "", "", 0
+	if c.once {
+		waits = 0
+	}
+	if c.deaf {
+		flags = "d"
+	}
+	if c.fenced {
+		tokens = 1
 	}
 	if c.place == "" {
 		c.place = strconv.FormatInt(c.id+100, 10)
 	}
-	if c.secret = strings.TrimPrefix(c.secret, "-"); c.secret == "" {
-		c.secret = "5ec7e7"
+	if !c.silent {
+		note = fmt.Sprintf(" %s text 20000 5ec7e7 %d", c.place, tokens)
 	}
-	args := []string{
-		"30000", "0", c.manager, strconv.FormatInt(c.id, 10), strconv.FormatInt(c.waits, 10), flag[c.deaf],
-		c.place, "text", "20000", c.secret, flag[c.fenced], c.owner(),
-	}
-	return s.eval(t, s.wire, "line_acquire", []string{theLock}, append(args, strings.Fields(c.others)...))
+	args := []string{"30000", "0", fmt.Sprintf("%s %d %d %s%s", c.manager, c.id, waits, flags, note), fmt.Sprintf("%s:%d", c.manager, c.id)}
+	return s.show(s.run(t, s.wire, "acquire", []string{theLock}, append(args, strings.Fields(c.others)...)))
 }
 
-func (s *scriptServer) lineRelease(t testing.TB, manager string, id int64, others string) string {
+// leave is a release by which a manager leaves the line.
+func (s *scriptServer) leave(t testing.TB, manager string, id int64, others string) string {
 	t.Helper()
-	args := append([]string{manager, strconv.FormatInt(id, 10)}, strings.Fields(others)...)
-	return s.eval(t, s.wire, "line_release", []string{theLock}, append(args, theChannel))
+	args := append([]string{fmt.Sprintf("%s %d", manager, id)}, strings.Fields(others)...)
+	return s.show(s.run(t, s.wire, "release", []string{theLock}, append(args, theChannel)))
 }
 
 func (s *scriptServer) release(t testing.TB, owners ...string) string {
@@ -123,11 +124,11 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 		}
 		e := listen(t, s, theChannel+":b", theChannel+":c")
 		asks := map[string]func() string{
-			"acquire":           func() string { return s.eval(t, s.wire, "acquire", []string{theLock}, []string{"30000", "0", "d:1"}) },
-			"acquire_many":      func() string { return s.eval(t, s.wire, "acquire_many", []string{theLock}, []string{"30000", "d:1"}) },
-			"line_acquire":      func() string { return s.lineAcquire(t, lineCall{manager: "d", id: 1}) },
-			"line_acquire once": func() string { return s.lineAcquire(t, lineCall{manager: "d", id: 1, once: true}) },
-			"the second":        func() string { return s.lineAcquire(t, lineCall{manager: "c", id: 2}) },
+			"acquire":      func() string { return s.eval(t, s.wire, "acquire", []string{theLock}, []string{"30000", "0", "d:1"}) },
+			"acquire_many": func() string { return s.eval(t, s.wire, "acquire_many", []string{theLock}, []string{"30000", "d:1"}) },
+			"joins":        func() string { return s.lineAcquire(t, lineCall{manager: "d", id: 1}) },
+			"joins not":    func() string { return s.lineAcquire(t, lineCall{manager: "d", id: 1, once: true}) },
+			"the second":   func() string { return s.lineAcquire(t, lineCall{manager: "c", id: 2}) },
 		}
 		for what, ask := range asks {
 			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
@@ -137,7 +138,7 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 			require.Equal(t, map[bool]string{false: "20000", true: "[20000]"}[what == "acquire_many"], ask(), what)
 			require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)), what)
 			require.Regexp(t, "^b:101=1 for 20000 c", s.line(t), what)
-			require.Equal(t, what == "line_acquire", strings.HasSuffix(s.line(t), "c d"), what)
+			require.Equal(t, what == "joins", strings.HasSuffix(s.line(t), "c d"), what)
 		}
 		// A release that finds no record serves the line, too.
 		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
@@ -163,25 +164,18 @@ func TestScript_LineTells(t *testing.T) {
 			subscribers int // of the lock's own channel
 			then, told  string
 		}{
-			{what: "no grants by message", b: lineCall{secret: "-"}, then: "b/t c", told: ":b 1"},
+			{what: "no grants by message", b: lineCall{silent: true}, then: "b/t c", told: ":b 1"},
 			{what: "clients in no line", subscribers: 4, then: "b/t c", told: ":b 1"},
 			{what: "managers only", subscribers: 3, then: "b:101=1 for 20000 c", told: ":b 101 text 20000 0"},
 			{what: "deaf", b: lineCall{deaf: true}, then: "b/dt c", told: ":b 1"},
 		} {
-			if tt.b.secret == "-" {
-				tt.b.secret = "- "
-			}
 			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
 			var all []*ear
 			for range tt.subscribers {
 				all = append(all, listen(t, s, theChannel))
 			}
 			tt.b.manager, tt.b.id, tt.c.manager, tt.c.id = "b", 1, "c", 1
-			if tt.b.secret != "" {
-				s.lineAcquire(t, lineCall{manager: "b", id: 1, secret: tt.b.secret})
-			} else {
-				s.lineAcquire(t, tt.b)
-			}
+			s.lineAcquire(t, tt.b)
 			s.lineAcquire(t, tt.c)
 			s.release(t, "a:1")
 			require.Equal(t, tt.then, s.line(t), tt.what)
@@ -220,25 +214,25 @@ func TestScript_LineLeave(t *testing.T) {
 			s.lineAcquire(t, lineCall{manager: "c", id: 1})
 		}
 		wait()
-		require.Equal(t, "nil", s.lineRelease(t, "b", 2, "b:101"))
+		require.Equal(t, "nil", s.leave(t, "b", 2, "b:101"))
 		require.Equal(t, "a:1=1 for 20000 c", s.line(t))
 		require.Empty(t, e.heard(t))
 
 		wait()
 		s.release(t, "a:1")
 		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
-		require.Equal(t, "[0]", s.lineRelease(t, "b", 2, "b:101"), "granted meanwhile")
+		require.Equal(t, "[0]", s.leave(t, "b", 2, "b:101"), "granted meanwhile")
 		require.Equal(t, ":c 101 text 20000 0", told(e.heard(t)))
 		require.Equal(t, "c:101=1 for 20000", s.line(t))
 
 		wait()
 		s.do(t, "DEL", theLock) // it ends by itself
-		require.Equal(t, "nil", s.lineRelease(t, "b", 2, ""))
+		require.Equal(t, "nil", s.leave(t, "b", 2, ""))
 		require.Equal(t, ":c 101 text 20000 0", told(e.heard(t)))
 
 		wait()
 		s.lineAcquire(t, lineCall{manager: "b", id: 3})
-		require.Equal(t, "nil", s.lineRelease(t, "b", 2, ""), "a late copy")
+		require.Equal(t, "nil", s.leave(t, "b", 2, ""), "a late copy")
 		require.Equal(t, "a:1=1 for 20000 b c", s.line(t))
 	})
 }

@@ -1,7 +1,8 @@
 -- release.lua gives a lock up and tells those who wait.
 --
 -- KEYS[1]   lock
--- ARGV[1..] every owner of this manager that the record may carry, maybe none
+-- ARGV[1]   "manager id" of a manager that leaves the line with this script, see line.lua; or empty
+-- ARGV[2..] every owner of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
 --
 -- Returns nil         the record carries none of these owners
@@ -16,16 +17,14 @@
 --
 -- The channel is no key: while a slot of a cluster is moved, a server runs no script
 -- that has some of its keys and not the others.
-local function freed(key, channel, owner, gone)
-  return theLine().freed(key, channel, string.match(owner, '^(.*):%d+$'), gone)
-end
-
 local key, channel = KEYS[1], ARGV[#ARGV]
-local gone = #ARGV > 1 and redis.call('HDEL', key, unpack(ARGV, 1, #ARGV - 1)) > 0
-local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
+local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
 local message = '00'
-if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
-  local ok, out = pcall(freed, key, channel, ARGV[1], gone)
+if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
+  local line = theLine()
+  pcall(line.leave, key, ARGV[1])
+  local ok, out = pcall(line.freed, key, channel, ARGV[2], gone)
   if ok then
     return out
   end

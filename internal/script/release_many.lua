@@ -6,20 +6,16 @@
 --
 -- Returns an array with what release.lua would return for each. A lock that
 -- fails has its error there, and the others are released all the same.
-local function freed(key, channel, owner, gone)
-  return theLine().freed(key, channel, string.match(owner, '^(.*):%d+$'), gone)
-end
-
 local function release(key, owner, channel)
   local gone = redis.pcall('HDEL', key, owner)
   if type(gone) == 'table' then
     return gone
   end
   gone = gone > 0
-  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
   local message = '00'
-  if redis.pcall('EXISTS', key, tag .. ':line') ~= 0 then -- or an error: the line may be at the other master
-    local ok, out = pcall(freed, key, channel, owner, gone)
+  if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
+    local ok, out = pcall(theLine().freed, key, channel, owner, gone)
     if ok then
       return out
     end

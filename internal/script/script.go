@@ -12,7 +12,8 @@ import (
 var files embed.FS
 
 // A begin is the file of a part with which some scripts begin. If inside is set, the part is the body of
-// the function theLine, which the script calls only if there is a line.
+// the function theLine, which the script calls only if there is a line. theLine returns functions, or an
+// error, of which the functions are nil: the script goes on without the line.
 type begin struct {
 	part, scripts string
 	inside        bool
@@ -21,7 +22,6 @@ type begin struct {
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The first match counts.
 var begins = []begin{
 	{"fair", "fair_", false},
-	{"line", "line_", false},
 	{"line", "permits_acquire", false},
 	{"line", "permits_release", false},
 	{"line", "permits_return", false},
@@ -39,7 +39,7 @@ func Text(name string) string {
 		switch part := b.part; {
 		case !strings.HasPrefix(name, b.scripts):
 		case b.inside:
-			return "local function theLine()\n" + Text(part) + "return {refusal = refusal, freed = freed}\nend\n" + string(text)
+			return "local function theLine()\n" + Text(part) + "return {stand = stand, refusal = refusal, leave = depart, freed = freed}\nend\n" + string(text)
 		default:
 			return Text(part) + string(text)
 		}

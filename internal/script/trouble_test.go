@@ -84,6 +84,27 @@ func TestScript_WithoutNumsub(t *testing.T) {
 	require.Equal(t, `[30000 -1 "1" 1 "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
 }
 
+// Scripts for permits say that the user may not ask for the time. Those for plain locks go on without the line.
+func TestScript_WithoutTime(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	w := s.as(t, "-time")
+	s.prepare(t, "")
+	for _, script := range []string{"permits_acquire", "permits_release"} {
+		op := permitOp{name: "p", n: 1, limit: 1, life: 30000, most: 1, holders: []string{"a1"}}
+		require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.runPermits(t, w, script, op), script)
+	}
+	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.eval(t, w, "permits_return", []string{"p", "{p}:timeout"}, nil))
+	u := *s
+	u.wire = w
+	require.Equal(t, "nil", u.lineAcquire(t, lineCall{manager: "a", id: 1}))
+	require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "b", id: 1}))
+	require.Equal(t, "30000", u.lineAcquire(t, lineCall{manager: "c", id: 1}))
+	require.Equal(t, "a:1=1 for 30000 b", s.line(t))
+	require.Equal(t, "0", s.eval(t, w, "release", []string{theLock}, []string{"a:1"}))
+	require.Equal(t, "nil", s.eval(t, w, "acquire", []string{theLock}, []string{"30000", "0", "c:1"}), "it is not known who is in the line")
+}
+
 // A script that is stopped half-way, because the user may not use one of its
 // commands, must not make a record without a TTL, harm another's record, shorten the
 // TTL of an owner or report a loss.

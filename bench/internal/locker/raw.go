@@ -74,11 +74,11 @@ func (r *raw) newOwner() string { return r.owner + strconv.FormatUint(r.last.Add
 func channelOf(name string) string { return "redisson_lock__channel:{" + name + "}" }
 
 func (r *raw) acquireCmd(name, owner string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.acquire).Numkeys(1).Key(name).Arg(r.lease, "0", owner).Build()
+	return r.client.B().Evalsha().Sha1(r.acquire).Numkeys(1).Key(name).Arg(r.lease, "0", "", owner).Build()
 }
 
 func (r *raw) releaseCmd(name, owner string) rueidis.Completed {
-	return r.client.B().Evalsha().Sha1(r.release).Numkeys(1).Key(name).Arg(owner, channelOf(name)).Build()
+	return r.client.B().Evalsha().Sha1(r.release).Numkeys(1).Key(name).Arg("", owner, channelOf(name)).Build()
 }
 
 func (r *raw) transferCmd(name, from, to string) rueidis.Completed {

@@ -130,7 +130,7 @@ func grants(reply string, fenced bool) bool {
 // time.
 func FuzzReplies(f *testing.F) {
 	texts := map[string]string{}
-	for _, kind := range append([]string{"line_acquire", "line_release"}, scripts...) {
+	for _, kind := range scripts {
 		texts[kind] = lua.Text(kind)
 	}
 	for kind := range byte(8) { // each script, fenced or not
@@ -156,7 +156,6 @@ func lie(t *testing.T, texts map[string]string, data []byte) {
 	granted, calls, token := false, 0, 0
 	p := newPeer(texts, func(kind string, args []string) string {
 		calls++
-		kind = strings.TrimPrefix(kind, "line_")
 		withToken := strings.Contains(strings.Join(args, " "), "redisson_lock_token")
 		if kind == script && times > 0 {
 			times--

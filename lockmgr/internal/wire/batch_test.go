@@ -70,15 +70,15 @@ func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 		"renew[o p][1000 u:16 u:17]",
 		"acquire_many[a b][1000 u:1 u:3]",
 		"release_many[r s][u:2 redisson_lock__channel:{r} u:4 redisson_lock__channel:{s}]",
-		"acquire[f redisson_lock_token:{f}][1000 1 u:7]",
-		"acquire[k][1000 0 u:8 u:9]",
-		"release[t][u:5 u:6 redisson_lock__channel:{t}]",
-		"acquire[l][2000 0 u:10]",
-		"acquire[c][1000 0 u:11]",
+		"acquire[f redisson_lock_token:{f}][1000 1  u:7]",
+		"acquire[k][1000 0  u:8 u:9]",
+		"release[t][ u:5 u:6 redisson_lock__channel:{t}]",
+		"acquire[l][2000 0  u:10]",
+		"acquire[c][1000 0  u:11]",
 		"transfer[x][1000 0 u:12 u:13 redisson_lock__channel:{x}]",
 	}, sent(b))
 
-	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "release[b][u:2 redisson_lock__channel:{b}]"},
+	require.Equal(t, []string{"acquire[a][1000 0  u:1]", "release[b][ u:2 redisson_lock__channel:{b}]"},
 		sent(batchOf(tasks(acquire("a", 1), released("b", 2)))), "an operation that shares nothing gets the script for one lock")
 }
 
@@ -156,7 +156,7 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	cut := (&Failure{Kind: Permission, Ran: core.Maybe}).Answer()
 	b.answers[0], b.answers[1] = refusal(Permission), cut
 	require.True(t, b.split())
-	require.Equal(t, []string{"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:3]", "acquire[c][1000 0 u:5]"}, sent(b)[2:])
+	require.Equal(t, []string{"acquire[a][1000 0  u:1]", "acquire[b][1000 0  u:3]", "acquire[c][1000 0  u:5]"}, sent(b)[2:])
 	b.answers[3] = refusal(Permission)
 	for i, want := range []Answer{{}, cut, refusal(Permission), cut, {}} {
 		require.Equal(t, want, *b.answer(&b.tasks[i]), "task %d", i)
@@ -170,7 +170,7 @@ func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
 	longer := renewal("d", 3)
 	longer.Lease = 2 * lease
 	b := batchOf(tasks(renewal("a", 0), renewal("b", 1), renewal("c", 2), acquire("x", 9), longer))
-	require.Equal(t, []string{"renew[a b c][1000 u:0 u:1 u:2]", "acquire[x][1000 0 u:9]", "renew[d][2000 u:3]"}, sent(b))
+	require.Equal(t, []string{"renew[a b c][1000 u:0 u:1 u:2]", "acquire[x][1000 0  u:9]", "renew[d][2000 u:3]"}, sent(b))
 	b.answers[0], b.answers[1], b.answers[2] = refusal(Permission), Answer{}, Answer{Kind: Array}
 	require.True(t, b.split())
 	require.Equal(t, []string{"renew[a][1000 u:0]", "renew[b][1000 u:1]", "renew[c][1000 u:2]"}, sent(b)[3:])
@@ -202,8 +202,8 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	b.tasks = tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4), renewal("n", 5), renewal("o", 6))
 	b.build(0)
 	require.Equal(t, []string{
-		"acquire[a][1000 0 u:1]", "acquire[b][1000 0 u:2]",
-		"release[r][u:3 redisson_lock__channel:{r}]", "release[s][u:4 redisson_lock__channel:{s}]",
+		"acquire[a][1000 0  u:1]", "acquire[b][1000 0  u:2]",
+		"release[r][ u:3 redisson_lock__channel:{r}]", "release[s][ u:4 redisson_lock__channel:{s}]",
 		"renew[n][1000 u:5]", "renew[o][1000 u:6]",
 	}, sent(b))
 	for i := range b.answers {
@@ -233,9 +233,9 @@ func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
 		"acquire_many[{x}a {x}b {x}c][1000 u:1 u:3 u:6]",
 		"acquire_many[{y}a {y}b][1000 u:2 u:10]",
 		"renew[{x}n {x}o][1000 u:4 u:8]",
-		"release[{x}r][u:5 redisson_lock__channel:{x}r]",
+		"release[{x}r][ u:5 redisson_lock__channel:{x}r]",
 		"renew[{y}n][1000 u:7]",
-		"acquire[{x}l][2000 0 u:9]",
+		"acquire[{x}l][2000 0  u:9]",
 	}, sent(b))
 	b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, (&Failure{Ran: core.No}).Answer()}}
 	b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 8}, {}}}
@@ -266,7 +266,7 @@ func TestBatch_SlotThatIsMoving(t *testing.T) {
 		b.answers[i] = serverFailure(textError(text), text).Answer()
 	}
 	require.True(t, b.split())
-	require.Equal(t, []string{"acquire[{x}a][1000 0 u:1]", "acquire[{x}b][1000 0 u:3]", "renew[{z}a][1000 u:5]", "renew[{z}b][1000 u:6]"}, sent(b)[3:])
+	require.Equal(t, []string{"acquire[{x}a][1000 0  u:1]", "acquire[{x}b][1000 0  u:3]", "renew[{z}a][1000 u:5]", "renew[{z}b][1000 u:6]"}, sent(b)[3:])
 	b.answers[5], b.answers[6] = Answer{Kind: Array}, Answer{Kind: Array}
 	for _, i := range []int{1, 3} {
 		require.True(t, b.answer(&b.tasks[i]).Failure.Elsewhere, "each of its locks goes to the other master")

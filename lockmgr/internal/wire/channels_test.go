@@ -10,7 +10,7 @@ import (
 // Each script publishes on the channels that are used, and counts the subscribers of sharded ones if
 // it can.
 func TestScript_Channels(t *testing.T) {
-	publishing := []*Script{Acquire, acquireMany, lineAcquire, lineRelease, release, releaseMany, reserve, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
+	publishing := []*Script{Acquire, acquireMany, release, releaseMany, reserve, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwTransfer, rwRelease, severalRelease}
 	for _, s := range publishing {
 		classic, sharded := s.clustered[Classic].Text, s.clustered[Sharded].Text
 		require.Equal(t, onlyAt+s.Text, classic)

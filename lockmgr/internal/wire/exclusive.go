@@ -15,8 +15,6 @@ var (
 	transfer    = newScript("transfer")
 	renew       = newScript("renew")
 	release     = newScript("release")
-	lineAcquire = newScript("line_acquire")
-	lineRelease = newScript("line_release")
 	releaseMany = newScript("release_many")
 	reserve     = newScript("reserve")
 	force       = newScript("force")
@@ -35,8 +33,9 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(Acquire)
-			c.Keys = append(c.Keys, op.Name)
-			e.record(op, c)
+			e.terms(op, c)
+			c.Args = append(c.Args, e.part(op))
+			e.owners(op, c)
 		},
 		many: acquireMany, most: maxShared, pick: element,
 		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.OtherNumbers) == 0 && !op.Lined },
@@ -46,8 +45,8 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(transfer)
-			c.Keys = append(c.Keys, op.Name)
-			e.record(op, c)
+			e.terms(op, c)
+			e.owners(op, c)
 			c.listen(e.channel(op.Name), "", countOfTransfer)
 		},
 		read: readTransferred,
@@ -65,11 +64,10 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(release)
 			c.Keys = append(c.Keys, op.Name)
-			switch {
-			case op.Reserve > 0:
+			if op.Reserve > 0 {
 				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve), cmp.Or(op.Words, "1"))
-			case op.Leaves:
-				c.Script, c.Args = lineRelease, append(c.Args, e.manager, decimal(op.ID))
+			} else {
+				c.Args = append(c.Args, e.leaving(op))
 			}
 			e.others(op, c)
 			c.listen(e.channel(op.Name), "0", countOfPublished) // no line was served where nobody listens
@@ -97,22 +95,41 @@ var look = format{
 	},
 }
 
-// record writes the arguments of acquire or transfer, and the key of the token
-// counter if the operation asks for tokens.
-func (e *encoder) record(op *core.Op, c *Command) {
+// terms writes the key, the lease and the number of tokens of an acquire or a transfer, and the key of
+// the token counter if the operation asks for tokens.
+func (e *encoder) terms(op *core.Op, c *Command) {
+	c.Keys = append(c.Keys, op.Name)
 	if op.Tokens > 0 {
 		c.Keys = append(c.Keys, TokenKey(op.Name))
 	}
 	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10))
-	if op.Lined {
-		c.Script = lineAcquire
-		place := uint64(0)
-		if len(op.Line.Join) > 0 {
-			place = op.Line.Join[0]
-		}
-		c.Args = append(c.Args, e.manager, decimal(op.ID), millis(op.Waits), flag(op.Deaf),
-			decimal(place), decimal(uint64(op.Sent)), millis(op.Line.GrantLease), op.Line.Secret, flag(op.Line.Fenced))
+}
+
+// part returns the manager's part in the line: see line.lua. It is empty if op does not concern the line.
+func (e *encoder) part(op *core.Op) string {
+	if !op.Lined {
+		return ""
 	}
+	words := []string{e.manager, decimal(op.ID), millis(op.Waits), ""}
+	if op.Deaf {
+		words[3] = "d"
+	}
+	if x := op.Line; x.Secret != "" {
+		words = append(words, decimal(x.Join[0]), decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced))
+	}
+	return strings.Join(words, " ")
+}
+
+// leaving names the manager and the script if the manager leaves the line.
+func (e *encoder) leaving(op *core.Op) string {
+	if !op.Leaves {
+		return ""
+	}
+	return e.manager + " " + decimal(op.ID)
+}
+
+// owners writes the new owner, and the others that the record may carry.
+func (e *encoder) owners(op *core.Op, c *Command) {
 	c.Args = append(c.Args, e.holder(op.Number))
 	e.others(op, c)
 }

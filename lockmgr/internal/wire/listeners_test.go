@@ -72,7 +72,7 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 			continue
 		}
 		named := 0
-		if c.Script == Acquire || c.Script == lineAcquire { // they name the channels themselves
+		if c.Script == Acquire { // it names the channels itself
 			continue
 		}
 		for _, word := range c.Args {
@@ -95,7 +95,7 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 		}
 	}
 	for _, s := range []*Script{
-		Acquire, lineAcquire, transfer, renew, release, releaseMany, lineRelease, reserve, force, inspect, rwAcquire, rwTransfer, rwRenew, rwRelease,
+		Acquire, transfer, renew, release, releaseMany, reserve, force, inspect, rwAcquire, rwTransfer, rwRenew, rwRelease,
 		severalAcquire, severalRenew, severalRelease, fairAcquire, fairTransfer, fairRelease,
 		permitsAcquire, permitsTransfer, permitsRenew, permitsRelease, permitsReturn, permitsLimit, permitsDelete, permitsInspect,
 	} {

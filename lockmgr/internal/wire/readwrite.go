@@ -17,8 +17,9 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwAcquire)
-			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, sideWord(op.Side))
-			e.record(op, c)
+			c.Args = append(c.Args, sideWord(op.Side))
+			e.terms(op, c)
+			e.owners(op, c)
 			c.Args = append(c.Args, millis(op.Waits), tagged(op.Name))
 		},
 		read: readAcquired,
@@ -26,8 +27,9 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwTransfer)
-			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, sideWord(op.Side))
-			e.record(op, c)
+			c.Args = append(c.Args, sideWord(op.Side))
+			e.terms(op, c)
+			e.owners(op, c)
 			c.Args = append(c.Args, tagged(op.Name))
 			message := ""
 			if op.Side == core.Shared {
