@@ -21,7 +21,8 @@ import "time"
 //	    good: what failed is tried again soon
 type health struct {
 	failing bool
-	since   time.Duration // the send of the first command that failed
+	ran     time.Duration // the send of the newest command that was answered
+	since   time.Duration // the send of the first command after ran that failed
 	err     error         // the newest failure
 	tellAt  time.Duration // when to look for requests that have to fail
 	probed  bool          // tellOfServer has sent a try since then
@@ -33,11 +34,12 @@ func (h *health) report(r *Reply, retryTime time.Duration) (recovered bool) {
 	switch own := r.Final || r.OnlyThis; { // the error concerns the command only
 	case r.Ran == Yes || r.Ran == No && own: // the server has answered
 		recovered = h.failing
-		*h = health{}
+		*h = health{ran: max(h.ran, r.Op.Sent)}
 	case own:
-	case !h.failing:
-		*h = health{failing: true, since: r.Op.Sent, err: r.Err, tellAt: later(r.Op.Sent, retryTime/2)}
 	default:
+		if since := max(r.Op.Sent, h.ran); !h.failing || since < h.since {
+			h.failing, h.since, h.tellAt = true, since, later(since, retryTime/2)
+		}
 		h.err = r.Err
 	}
 	return recovered
