@@ -23,6 +23,7 @@ func (exclusive) special(*name) special { return new(lined) }
 type lined struct {
 	place    uint64   // the number of a hold that is granted by message, or zero
 	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
+	grants
 	position
 }
 
@@ -31,7 +32,7 @@ type lined struct {
 func (l *lined) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	n := e.of
 	op.Lined = op.Verb == VerbAcquire && (n.sub != subNone || l.joined != 0)
-	if !op.Lined && op.Verb != VerbRelease {
+	if !op.Lined && op.Verb != VerbRelease || op.Reserve > 0 { // a reservation leaves no line
 		return
 	}
 	if l.fillLine(m, n, op); l.place != 0 {
@@ -63,9 +64,10 @@ func (l *lined) takes(n *name, number uint64) bool {
 	return number == l.place && n.queue.head != nil
 }
 
-// acquired notes that nothing is known of the others who wait.
+// acquired notes that the server has removed the manager from the line, and that nothing is known of the
+// others who wait.
 func (l *lined) acquired(n *name) {
-	l.outsiders.lost = 0
+	l.place, l.joined, l.outsiders.lost = 0, 0, 0
 	t := &n.details.turns
 	t.noOthers, t.fresh = false, false
 }
@@ -75,9 +77,6 @@ func (n *name) lined() bool {
 	_, ok := n.details.special.(*lined)
 	return ok
 }
-
-// taken notes that the server has removed the manager from the line.
-func (l *lined) taken(uint64) { l.place, l.joined = 0, 0 }
 
 // hears keeps the grant of an event.
 func (l *lined) hears(n *name, ev Wake) (Wake, bool) {
@@ -126,7 +125,7 @@ func (l *lined) answered(m *Machine, r *Reply) {
 		return
 	}
 	if e.number != 0 {
-		l.had += m.now - e.since
+		l.outsiders.had += m.now - e.since
 	}
 	t, back := &n.details.turns, e.upkeep().giveBack
 	if r.OK {

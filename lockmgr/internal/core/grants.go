@@ -45,7 +45,6 @@ func (m *Machine) takeGrant(e *entry) bool {
 	if !n.details.special.takes(n, g.Number) || g.Sent < all.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
 		return false
 	}
-	n.details.special.taken(g.Number)
 	wanted := m.leaseOf(n.queue.head)
 	op := &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
 	if g.Token > 0 {

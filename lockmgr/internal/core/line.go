@@ -385,10 +385,13 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 }
 
 // takes gives the first request the place that was granted.
-func (l *line) takes(n *name, place uint64) bool { return n.movesUp(place) }
-
-// taken notes that a place was granted by message.
-func (l *line) taken(place uint64) { l.cleared, l.front = max(l.cleared, place+1), 0 }
+func (l *line) takes(n *name, place uint64) bool {
+	if !n.movesUp(place) {
+		return false
+	}
+	l.cleared, l.front = max(l.cleared, place+1), 0
+	return true
+}
 
 func (l *line) granting() *grants { return &l.grants }
 

@@ -28,8 +28,6 @@ type position struct {
 	delivered [2]bool
 
 	outsiders outsiders
-	had       time.Duration // for how long we had a plain lock since the last pause, without the present hold
-	grants
 	plain
 }
 
@@ -119,9 +117,6 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // message of a script that has served no line is of an outsider.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Message && ev.Place == 0 && !ev.More {
-		if !p.outsiders.known(m.now, &m.cfg) {
-			p.had = 0
-		}
 		p.outsiders.hear(m.now, &n.details.turns, &m.cfg)
 	}
 	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 {
@@ -170,6 +165,7 @@ type outsiders struct {
 	lost         int           // repeated tries since the last grant
 	vain         uint          // pauses for subscribers in a row in which nobody was heard
 	wideAt       time.Duration // when a pause is to be long enough for clients far away
+	had          time.Duration // for how long we had a plain lock since the last pause, without the present hold
 }
 
 // known reports whether an outsider was heard of late.
@@ -181,6 +177,7 @@ func (o *outsiders) known(now time.Duration, cfg *Config) bool {
 func (o *outsiders) hear(now time.Duration, t *turns, cfg *Config) {
 	if !o.known(now, cfg) {
 		t.newRun(now)
+		o.had = 0
 	}
 	o.heard, o.vain = now, 0
 	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
@@ -264,8 +261,8 @@ func (m *Machine) advanceOutsiders(n *name) {
 		if n.entry.number != 0 {
 			has = m.now - n.entry.since
 		}
-		if p.outsiders.advance(m.now, p.had+has, t, 1, &m.cfg) {
-			p.had = -has
+		if p.outsiders.advance(m.now, p.outsiders.had+has, t, 1, &m.cfg) {
+			p.outsiders.had = -has
 		}
 	}
 }

@@ -13,8 +13,6 @@ type special interface {
 	// takes reports whether the first request may have the lock under a number that a message has
 	// granted, and arranges that.
 	takes(n *name, number uint64) bool
-	// taken is called when the lock was granted by message.
-	taken(number uint64)
 	// stands returns the position of the name in its line, or nil if the kind knows none.
 	stands() *position
 	// gathers returns the gathering of the name, or nil if the kind knows none.
@@ -76,7 +74,6 @@ type plain struct{}
 func (plain) dropped(*name) *details   { return &noDetails }
 func (plain) granting() *grants        { return nil }
 func (plain) takes(*name, uint64) bool { return false }
-func (plain) taken(uint64)             {}
 func (plain) stands() *position        { return nil }
 func (plain) gathers() *gathering      { return nil }
 func (plain) indexed() *index          { return nil }
