@@ -181,11 +181,12 @@ local function head()
   return redis.call('LINDEX', queue, 0)
 end
 
--- move moves the deadline of a member, if it has one.
-local function move(member, by)
+-- move moves the deadline of a member, if it has one. The member keeps what it has to wait, if a place
+-- has left to which its deadline belonged: sum is the sum of the waits until its own has ended.
+local function move(member, by, sum)
   local till = deadline(member)
   if till then
-    redis.call('ZADD', deadlines, whole(till + by), member)
+    redis.call('ZADD', deadlines, whole(math.max(till + by, math.min(till, now + sum))), member)
   end
 end
 
@@ -295,12 +296,14 @@ local function clean()
   elseif known(first) then
     local over = (deadline(first) or now) - now - life
     if over > 0 then
-      move(first, -over)
+      move(first, -over, life)
+      local sum = 0
       for _, member in ipairs(redis.call('LRANGE', queue, 1, -1)) do
         if known(member) then
           break
         end
-        move(member, -over)
+        sum = sum + count(redis.call('HGET', waits, member))
+        move(member, -over, sum)
       end
     end
   end
@@ -392,7 +395,7 @@ local function refresh(mine)
       there[member] = true
       sum = sum + (noted[member] or 300000)
       if by ~= 0 then
-        move(member, by)
+        move(member, by, sum)
       end
     else
       by = 0 -- the manager of this place does the same for those behind it

@@ -422,6 +422,36 @@ func TestScript_FairNotesAreReadAgain(t *testing.T) {
 	})
 }
 
+// A place moves back by more than a client of Redisson behind it has been counted for, because another place between them
+// has left. The client keeps what it still has to wait.
+func TestScript_FairMovesNobodyIntoThePast(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		k := fairKeys
+		for _, tt := range []struct{ queue, waits, then string }{
+			{"j:0~20000 b:1:f~350000 j:2~90000", "j:0=20000 j:2=40000 sum=60000", "j:0~20000 b:1:f~70000 j:2~60000"},
+			{"j:0~20000 b:1:f~350000 j:2~50000", "j:0=20000 j:2=40000 sum=60000", "j:0~20000 b:1:f~70000 j:2~50000"},
+			{"b:1:f~350000 j:2~90000", "j:2=40000 sum=40000", "b:1:f~50000 j:2~40000"},
+			{"b:1:f~350000 j:2~90000 j:3~100000", "j:2=40000 j:3=10000 sum=50000", "b:1:f~50000 j:2~40000 j:3~50000"},
+		} {
+			s.prepare(t, "")
+			s.do(t, "HSET", k.Lock, "c:1:f", "1")
+			s.do(t, "PEXPIRE", k.Lock, "10000")
+			for _, one := range strings.Fields(tt.queue) {
+				member, till, _ := strings.Cut(one, "~")
+				s.do(t, "RPUSH", k.Queue, member)
+				s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+int64(must(strconv.Atoi(till))(t)), 10), member)
+			}
+			for _, one := range strings.Fields(tt.waits) {
+				field, wait, _ := strings.Cut(one, "=")
+				s.do(t, "HSET", k.Waits, field, wait)
+			}
+			x := fairLine{Manager: "b", ID: 2, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}, Refresh: true}
+			s.runFair(t, s.wire, "fair_acquire", x, 1000, 0)
+			require.Contains(t, s.fair(t), "["+tt.then+"]", tt.queue)
+		}
+	})
+}
+
 // The places of managers that died end by themselves, with all that the scripts have written. A
 // queue in which a client of Redisson waits stays.
 func TestScript_FairQueueEndsWithItsPlaces(t *testing.T) {

@@ -3,7 +3,8 @@ package core
 import "time"
 
 // turns decides when a manager lets other processes have a read-write lock or a set first. Each
-// contended name of these kinds has a turns; other kinds use the count of a run, and others. turns is pure: the inputs are instants and what happened at each instant, not scripts.
+// contended name of these kinds has a turns. Names of other kinds use the count of a run, and others.
+// turns is pure: the inputs are instants and what happened at each instant, not scripts.
 //
 // # What is shared
 //

@@ -171,6 +171,9 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 		}
 		w.cover.Strays++
 	case c.verb == core.VerbTransfer && l.stray != nil && l.stray.n == c.n:
+		if w.now <= l.stray.until { // two late copies in a row cost the lease of the second
+			most = max(most, w.now+time.Duration(c.leaseMs)*ms+2*ms)
+		}
 		l.stray.until = most
 	}
 	if w.set.faults&Failover != 0 && c.verb == core.VerbTransfer && slices.ContainsFunc(c.owners, func(o string) bool { return l.strays[o] > 0 }) {
