@@ -51,6 +51,9 @@ var verdicts = map[string]func(*measure.Spec) []result.Question{
 		}
 	},
 	"processes": func(s *measure.Spec) []result.Question {
+		if s.Hold > 0 {
+			return []result.Question{{Question: fmt.Sprintf("%d processes with one caller each, %s: longest wait", s.Procs, heldFor(s.Hold)), Figure: "waitmax"}}
+		}
 		if s.Turns > 0 {
 			return nil
 		}
@@ -199,6 +202,15 @@ func (z sizes) plans(command string) []*plan {
 			fmt.Sprintf("%d callers in %d processes, %d turns each", few, procs, turns),
 			"As many handoffs, but each caller comes back for more: what the shares are when the contention lasts.",
 			measure.ProcessesFigures, measure.Spec{Waiters: few, Warm: warm, Turns: turns, Procs: procs, Settle: settle}, lockers...)
+		for _, g := range []struct {
+			procs, turns int
+			hold         time.Duration
+		}{{3, 100, 5 * time.Millisecond}, {2, 300, time.Millisecond}} {
+			add(fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d/hold=%v", g.procs, g.turns, g.procs, g.hold),
+				fmt.Sprintf("%d processes with one caller each, %d turns, %s", g.procs, g.turns, heldFor(g.hold)),
+				"What a service with a few replicas does: nobody in the caller's own process waits, so each handoff is to another one. A wait begins with the unlock before.",
+				measure.ProcessesFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Settle: settle}, lockers...)
+		}
 	case "uncontended":
 		for _, delay := range pick(z, []time.Duration{0, 250 * time.Microsecond, 2500 * time.Microsecond}, []time.Duration{0}) {
 			id, curve, about, figures := "uncontended", "Nobody waits", "Lock and unlock in a loop.", measure.UncontendedFigures
