@@ -310,9 +310,13 @@ local function clean()
 end
 
 -- server returns the replication ID of the server, or '' if the user may not ask.
+local replid
 local function server()
-  local info = redis.pcall('INFO', 'replication')
-  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+  if not replid then
+    local info = redis.pcall('INFO', 'replication')
+    replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+  end
+  return replid
 end
 
 -- remember notes that the script has run, while anybody waits.

@@ -143,9 +143,13 @@ local function keysOf(key)
 end
 
 -- server returns the replication ID of the server, or '' if the user may not ask.
+local replid
 local function server()
-  local info = redis.pcall('INFO', 'replication')
-  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+  if not replid then
+    local info = redis.pcall('INFO', 'replication')
+    replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+  end
+  return replid
 end
 
 -- give records the first manager of the line as the holder of a free lock, and tells it so: see Grants
@@ -181,21 +185,21 @@ local function give(key)
     return
   end
   remove(line, wants, first)
-  return tonumber(lease)
+  return tonumber(lease), all[2]
 end
 
 -- serve grants a free lock to the first manager of the line, or tells it that the lock is free. It
 -- returns for how many milliseconds the manager has the lock, or has time to ask. It returns nil if
--- nobody is in the line. given is set after a grant.
+-- nobody is in the line. After a grant it also returns how many clients subscribe to the channel.
 local function serve(key)
-  local lease = give(key)
+  local lease, subscribers = give(key)
   if lease then
-    return lease, true
+    return lease, subscribers
   end
   local line, wants, channel = keysOf(key)
   tell(line, wants, channel, 1)
   local first, _, _, till = at(line, wants, 0)
-  return first and math.max(1, math.ceil(till - now)), false
+  return first and math.max(1, math.ceil(till - now))
 end
 
 -- partOf reads the part of a manager in the line of a lock: "manager id life flags note". The script is
@@ -253,23 +257,25 @@ end
 -- set if an owner was removed. Then a late copy of a script has joined the line for the owner's manager,
 -- if any. freed returns what release.lua returns.
 local function freed(key, channel, owner, gone)
+  local free
   if gone then
-    redis.pcall('DEL', key) -- fields of nobody
+    free = type(redis.pcall('DEL', key)) == 'number' -- fields of nobody
     local line, wants = keysOf(key)
-    pcall(remove, line, wants, string.match(owner, '^(.*):%d+$'))
+    local manager = string.match(owner, '^(.*):%d+$')
+    if redis.pcall('HEXISTS', wants, manager) == 1 then
+      pcall(remove, line, wants, manager)
+    end
+  else
+    free = redis.pcall('EXISTS', key) == 0
   end
-  local ok, next, given = false, nil, false
-  if redis.pcall('EXISTS', key) == 0 then
-    ok, next, given = pcall(serve, key)
+  local ok, next, told = false, nil, nil
+  if free then
+    ok, next, told = pcall(serve, key)
   end
   if not gone then
     return false
   end
-  local told
-  if ok and given then -- nobody else can take the lock
-    told = redis.pcall('PUBSUB', 'NUMSUB', channel)
-    told = told.err or told[2]
-  else
+  if not (ok and told) then -- else nobody else can take the lock
     told = redis.pcall('PUBLISH', channel, ok and '00' or '0')
     told = type(told) == 'table' and told.err or told
   end
