@@ -63,6 +63,7 @@ type Waiter struct {
 // gave the lock back some 20 ms ago, or up to a second while the server refuses to update the
 // record.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
+	name = m.whole(name)
 	info, err := m.inspect(ctx, opInspect, name, true)
 	if err == nil && len(info.Holders) > 0 {
 		k := m.newKnown()
@@ -223,6 +224,7 @@ func (i *Info) divide(chosen func(Holder) bool) (goes, stays []string) {
 
 // force removes the chosen holders of a lock.
 func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (removed bool, err error) {
+	name = m.whole(name)
 	if checkName(name) == nil {
 		// Whatever the answer, the record may be gone.
 		defer m.actor.Post(core.Verify{Name: name})

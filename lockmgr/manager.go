@@ -112,6 +112,7 @@ func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) 
 
 // wish returns the wish of a call for a single lock.
 func (m *Manager) wish(call callKinds, name string, opts []LockOption) wish {
+	name = m.whole(name)
 	return wishFor(call, name, checkName(name), opts)
 }
 

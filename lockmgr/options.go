@@ -73,6 +73,12 @@ type Options struct {
 	// ConnectLater.
 	ConnectLater bool
 
+	// Prefix is put before each name that is given to the manager, unless the name begins with Prefix
+	// already. So keys and channels of the locks contain Prefix, and programs with different prefixes
+	// can share a server. Locks, errors and events have whole names. To share locks with Redisson, give
+	// its NameMapper the same prefix.
+	Prefix string
+
 	// Process describes the manager's process to other processes: see [Holder]. Zero fields have
 	// defaults. Program and Host have at most MaxProcessBytes bytes.
 	Process Process

@@ -39,7 +39,7 @@ type Permits struct {
 // taken permits, as with Redisson. A foreign number at the key is taken for the number of free
 // permits.
 func (m *Manager) Permits(name string, limit int) Permits {
-	return Permits{manager: m, name: name, limit: int64(limit)}
+	return Permits{manager: m, name: m.whole(name), limit: int64(limit)}
 }
 
 // AcquireAsync asks for n permits, all or none, and returns at once. The future settles with a

@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -23,7 +24,7 @@ import (
 // +scan, and what Inspect needs.
 func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		s := &scan{m: m, ctx: ctx, prefix: prefix, known: m.newKnown(), seen: make(map[string]bool)}
+		s := &scan{m: m, ctx: ctx, prefix: cmp.Or(m.whole(prefix), m.options.Prefix), known: m.newKnown(), seen: make(map[string]bool)}
 		err := ctx.Err()
 		if err != nil {
 			err = contextError(ctx)

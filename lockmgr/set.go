@@ -57,19 +57,19 @@ func All(names ...string) Set { return Set{Names: names} }
 // fails with ErrInvalidName. See [LockOption] for the options that a set takes, and
 // [Manager.LockAsync] for everything else.
 func (m *Manager) LockAllAsync(s Set, opts ...LockOption) *futures.Future[*Lock] {
-	return m.request(s.wish(toLockAll, opts))
+	return m.request(m.wishAll(toLockAll, s, opts))
 }
 
 // LockAll waits until all locks of a set are granted. See [Manager.LockAllAsync] for details, and
 // [Manager.Lock] for ctx.
 func (m *Manager) LockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
-	return m.lock(ctx, s.wish(toLockAll, opts))
+	return m.lock(ctx, m.wishAll(toLockAll, s, opts))
 }
 
 // TryLockAll tries once to get all locks of a set, without waiting for others, and returns
 // ErrNotAcquired if a lock is held, or if the same set is waited for in the same manager.
 func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*Lock, error) {
-	return m.lock(ctx, s.wish(toTryLockAll, opts))
+	return m.lock(ctx, m.wishAll(toTryLockAll, s, opts))
 }
 
 // DoAll is [Manager.Do] for all locks of a set. The context of fn names no owner: a request in fn
@@ -79,17 +79,17 @@ func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context,
 	return m.do(ctx, l, err, fn)
 }
 
-// wish returns the wish of a call for a set.
-func (s Set) wish(call callKinds, opts []LockOption) wish {
-	items, fault := s.items()
+// wishAll returns the wish of a call for a set.
+func (m *Manager) wishAll(call callKinds, s Set, opts []LockOption) wish {
+	items, fault := m.itemsOf(s)
 	w := wishFor(call, textOf(items), fault, opts)
 	w.kind, w.items = core.Several, items
 	return w
 }
 
-// items returns the items of a set, sorted by name, each name once. With an error items returns the
+// itemsOf returns the items of a set, sorted by name, each name once. With an error itemsOf returns the
 // items found so far.
-func (s Set) items() ([]core.Item, error) {
+func (m *Manager) itemsOf(s Set) ([]core.Item, error) {
 	n := len(s.Names) + len(s.Shared) + len(s.Exclusive)
 	if n == 0 {
 		return nil, fmt.Errorf("%w: the set is empty", ErrInvalidName)
@@ -101,7 +101,7 @@ func (s Set) items() ([]core.Item, error) {
 		side  core.Side
 	}{{s.Names, core.Exclusive, core.Alone}, {s.Shared, core.ReadWrite, core.Shared}, {s.Exclusive, core.ReadWrite, core.Alone}} {
 		for _, name := range part.names {
-			items = append(items, core.Item{Name: name, Kind: part.kind, Side: part.side})
+			items = append(items, core.Item{Name: m.whole(name), Kind: part.kind, Side: part.side})
 		}
 	}
 	// Alone is before Shared: of the two sides of a name, the first stays.
@@ -162,6 +162,7 @@ func (l *Lock) Names() []string {
 // TokenOf returns the fencing token of a name of the lock, or zero if the lock does not have the
 // name or was taken without Fenced. See [Lock.Token].
 func (l *Lock) TokenOf(name string) int64 {
+	name = l.ticket.shell.whole(name)
 	if !l.IsSet() {
 		if name == l.Name() {
 			return l.Token()

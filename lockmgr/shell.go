@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -128,3 +129,11 @@ func (s *shell) grantSecret() string {
 // countsAll reports whether the subscribers that a script counts include the subscribers of all
 // managers. A node of a cluster knows its own classic subscribers only.
 func (s *shell) countsAll() bool { return !s.clustered || s.onSharded() }
+
+// whole returns a name with Options.Prefix before it. An empty name stays empty, as it is invalid.
+func (s *shell) whole(name string) string {
+	if name == "" || strings.HasPrefix(name, s.options.Prefix) {
+		return name
+	}
+	return s.options.Prefix + name
+}

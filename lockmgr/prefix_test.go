@@ -1,0 +1,85 @@
+package lockmgr_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Each call that takes a name puts Options.Prefix before it, unless it is there. Another prefix is another name.
+func TestOptions_Prefix(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var all []lockmgr.Event
+	dial := func(o lockmgr.Options) *lockmgr.Manager {
+		m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o))(t)
+		t.Cleanup(func() { _ = m.Close(context.Background()) })
+		return m
+	}
+	a := dial(lockmgr.Options{Prefix: "a:", Observer: func(e lockmgr.Event) { all = append(all, e) }})
+	b, plain := dial(lockmgr.Options{Prefix: "b:"}), dial(lockmgr.Options{})
+	taken := func(name string) {
+		t.Helper()
+		for _, m := range []*lockmgr.Manager{a, plain} {
+			_, err := m.TryLock(ctx, "a:"+name)
+			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+			require.ErrorContains(t, err, `"a:`+name+`"`)
+		}
+		mustUnlock(t, must(b.TryLock(ctx, name))(t))
+		mustUnlock(t, must(plain.TryLock(ctx, name))(t))
+	}
+
+	l := mustLock(t, a, "x")
+	require.Equal(t, "a:x", l.Name())
+	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "a:x"))
+	taken("x")
+	require.True(t, must(a.Inspect(ctx, "x"))(t).Locked)
+	require.False(t, must(b.Inspect(ctx, "x"))(t).Locked)
+	names := func(m *lockmgr.Manager, prefix string) (out []string) {
+		for info, err := range m.Scan(ctx, prefix) {
+			require.NoError(t, err)
+			out = append(out, info.Name)
+		}
+		return out
+	}
+	require.Equal(t, []string{"a:x"}, names(a, ""))
+	require.Equal(t, []string{"a:x"}, names(a, "x"))
+	require.Empty(t, names(b, ""))
+	require.Equal(t, []string{"a:x"}, names(plain, ""))
+	require.True(t, must(a.ForceUnlock(ctx, "x"))(t))
+
+	l = must(a.LockAll(ctx, lockmgr.Set{Names: []string{"y", "a:z"}, Exclusive: []string{"w"}}, lockmgr.Fenced()))(t)
+	require.Equal(t, []string{"a:w", "a:y", "a:z"}, l.Names())
+	taken("y")
+	taken("z")
+	require.Equal(t, int64(1), l.TokenOf("y"))
+	require.Equal(t, int64(1), l.TokenOf("a:w"))
+	mustUnlock(t, l)
+
+	l = must(a.Permits("p", 1).TryAcquire(ctx, 1))(t)
+	_, err := plain.Permits("a:p", 1).TryAcquire(ctx, 1)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	mustUnlock(t, must(b.Permits("p", 1).TryAcquire(ctx, 1))(t))
+	mustUnlock(t, l)
+
+	require.NoError(t, a.Do(ctx, "d", func(context.Context, *lockmgr.Lock) error { taken("d"); return nil }))
+	done, stop := context.WithCancel(ctx)
+	require.ErrorIs(t, a.Lead(done, "e", func(context.Context, int64) error { taken("e"); stop(); return context.Canceled }), context.Canceled)
+
+	_, err = a.Lock(ctx, "")
+	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	report := must(a.Check(ctx, ""))(t)
+	require.Empty(t, report.Missing)
+	mustClose(t, a)
+	for _, e := range all {
+		if g, ok := e.(lockmgr.EventGranted); ok {
+			require.Regexp(t, "^(a:|\"a:)", g.Name)
+		}
+	}
+}
