@@ -209,7 +209,7 @@ func (z sizes) plans(command string) []*plan {
 			add(fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d/hold=%v", g.procs, g.turns, g.procs, g.hold),
 				fmt.Sprintf("%d processes with one caller each, %d turns, %s", g.procs, g.turns, heldFor(g.hold)),
 				"What a service with a few replicas does: nobody in the caller's own process waits, so each handoff is to another one. A wait begins with the unlock before.",
-				measure.ProcessesFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Settle: settle}, lockers...)
+				measure.TakingTurnsFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Settle: settle}, lockers...)
 		}
 	case "uncontended":
 		for _, delay := range pick(z, []time.Duration{0, 250 * time.Microsecond, 2500 * time.Microsecond}, []time.Duration{0}) {

@@ -22,6 +22,19 @@ var ProcessesFigures = append(slices.Concat(FanoutFigures, ShareFigures),
 	result.Figure{Key: "streak", Name: "longest streak", Unit: "grants", Better: result.Lower, Count: true, Chart: true, Long: true},
 )
 
+// TakingTurnsFigures are those of processes with one caller each. The holding times decide the drain time, so the chart
+// shows the longest wait.
+var TakingTurnsFigures = chart(ProcessesFigures, "waitmax", "commands")
+
+// chart returns figures with charts of some of them only.
+func chart(figures []result.Figure, keys ...string) []result.Figure {
+	figures = slices.Clone(figures)
+	for i := range figures {
+		figures[i].Chart = slices.Contains(keys, figures[i].Key)
+	}
+	return figures
+}
+
 // A crowdReport is what a worker says of its callers.
 type crowdReport struct {
 	Grants, Ends []int64
