@@ -36,7 +36,7 @@ var scriptMutants = []mutant{
 	{"permits_transfer.lua", "a copy shortens a life", scripts + "permits_transfer.lua", "", "h == first + 2 and score or 0", "0", tables + "TestScripts_Permits"},
 	{"permits_release.lua", "an expired one counts as given back", scripts + "permits_release.lua", "", "tonumber(score) > now", "true", tables + "TestScripts_Permits"},
 	{"fair.lua", "a copy that runs late joins", scripts + "fair.lua", "", "joining = {}\n", "\n", fairTables},
-	{"fair.lua", "clients of Redisson behind a place stay", scripts + "fair.lua", "", "        move(member, by)\n", "", fairTables},
+	{"fair.lua", "clients of Redisson behind a place stay", scripts + "fair.lua", "", "        move(member, by, sum)\n", "", fairTables},
 	{"fair_acquire.lua", "takes a lock that others are first for", scripts + "fair_acquire.lua", "", "(empty or next == mine)", "true", fairTables},
 	{"fair_acquire.lua", "a copy that runs late takes a free lock", scripts + "fair_acquire.lua", "", " and not late and (empty", " and (empty", fairTables},
 	{"fair_transfer.lua", "does not look who is first", scripts + "fair_transfer.lua", "", "head() ~= mine", "false", fairTables},

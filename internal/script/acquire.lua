@@ -5,7 +5,7 @@
 -- KEYS[2]   token counter    only when ARGV[2] > 0
 -- ARGV[1]   lease in milliseconds
 -- ARGV[2]   how many fencing tokens to take, 0 for none
--- ARGV[3]   the manager's part in the line, see line.lua; empty: none
+-- ARGV[3]   what the manager wants of the line, see line.lua; or empty
 -- ARGV[4]   the new owner
 -- ARGV[5..] further owners of the same manager that the record may carry
 --
@@ -15,26 +15,18 @@
 --                     milliseconds, -1 if it has none
 --         array       the same number, of a record of another kind of lock
 --
--- A lock that is free, but for which managers stand in a line, is theirs. Then the number is for how
--- long the first of them has time to ask. A manager that does not get the lock joins the line, and a
--- manager that gets it leaves, if ARGV[3] is given.
+-- A lock that is free, but for which managers stand in a line, is theirs. The first of them is granted
+-- the lock, or told: then the number is the life of its record, or for how long it has time to ask. With
+-- ARGV[3], a manager that is refused joins the line, and a manager that gets the lock leaves.
 --
 -- Safe to repeat: the second run finds the new owner and installs it again;
 -- it takes new tokens, so that numbers are skipped but never given twice. The run
 -- that puts the new owner in the place of another one sets the life of the
 -- record. Later runs never shorten it.
 
--- fair reports whether a record is that of a fair lock of this library. It returns false if the user
--- may not read the record. A record with many fields, which are not ours, is not read.
-local function fair(key)
-  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
-  return holder and string.sub(holder, -2) == ':f'
-end
-
-local key, part = KEYS[1], ARGV[3]
-local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
+local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
-if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
+if redis.pcall('EXISTS', key, lineOf(key)) ~= 0 then -- or an error: the line may be at the other master
   line = theLine()
   if redis.call('EXISTS', key) == 1 then
     for i = 4, #ARGV do
@@ -48,11 +40,11 @@ if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at t
       if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
         return {ttl}
       end
-      pcall(line.stand, key, part)
+      pcall(line.enter, key, want)
       return ttl
     end
   else
-    local ok, left = pcall(line.refusal, key, part)
+    local ok, left = pcall(line.refusal, key, want)
     if ok and left then
       return left
     end
@@ -77,6 +69,6 @@ for i = 5, #ARGV do
   redis.call('HDEL', key, ARGV[i])
 end
 if line then
-  pcall(line.leave, key, part)
+  pcall(line.depart, key, want)
 end
 return last

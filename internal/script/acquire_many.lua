@@ -9,17 +9,9 @@
 -- fails has its error there, and the others get theirs all the same.
 local lease = tonumber(ARGV[1])
 
--- fair reports whether a record is that of a fair lock of this library. It returns false if the user
--- may not read the record. A record with many fields, which are not ours, is not read.
-local function fair(key)
-  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
-  return holder and string.sub(holder, -2) == ':f'
-end
-
 local function acquire(key, owner)
-  local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
   local ttl = -2
-  if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
+  if redis.pcall('EXISTS', key, lineOf(key)) ~= 0 then -- or an error: the line may be at the other master
     ttl = redis.pcall('PTTL', key)
     if type(ttl) == 'table' then
       return ttl

@@ -150,6 +150,25 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 	})
 }
 
+// The server loses a key of the line: the managers that wait stand in it again after their next scripts.
+func TestScript_LineIsLost(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		for _, key := range []string{"line", "wants"} {
+			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.lineAcquire(t, lineCall{manager: "b", id: 1})
+			s.lineAcquire(t, lineCall{manager: "c", id: 1})
+			s.do(t, "DEL", "{"+theLock+"}:"+key)
+			s.lineAcquire(t, lineCall{manager: "c", id: 2})
+			s.lineAcquire(t, lineCall{manager: "b", id: 2})
+			if key == "line" {
+				require.Equal(t, "a:1=1 for 20000 c b", s.line(t))
+			} else {
+				require.Equal(t, "a:1=1 for 20000 b c c b", s.line(t), "until they are first")
+			}
+		}
+	})
+}
+
 // A manager is told instead of granted if it cannot be granted by message, or if clients subscribe that are in no line.
 // The lock stays free for the manager for two seconds. A manager that should listen and does not leaves the line.
 func TestScript_LineTells(t *testing.T) {

@@ -8,8 +8,9 @@
 -- Returns nil         the record carries none of these owners
 --         integer     released; how many subscribers the message reached
 --         bulk string released, but the message could not be published: why
---         array       released, and a manager of the line was told: see line.lua. The number or the
---                     text as above
+--         array       released, and the first manager of the line was granted the lock, or told: see
+--                     line.lua. The number or the text as above. After a grant there is no message,
+--                     and the number is how many subscribe
 --
 -- Safe to repeat: the second run returns nil. Deleting comes first: it works
 -- when the server is out of memory, and publishing can't undo it. The line is served also if the record
@@ -19,12 +20,15 @@
 -- that has some of its keys and not the others.
 local key, channel = KEYS[1], ARGV[#ARGV]
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
-local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
 local message = '00'
-if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
+if redis.pcall('EXISTS', key, lineOf(key)) ~= 0 then -- or an error: the line may be at the other master
   local line = theLine()
-  pcall(line.leave, key, ARGV[1])
-  local ok, out = pcall(line.freed, key, channel, ARGV[2], gone)
+  pcall(line.depart, key, ARGV[1])
+  if not gone then
+    pcall(line.ended, key)
+    return false
+  end
+  local ok, out = pcall(line.released, key, channel, ARGV[2])
   if ok then
     return out
   end

@@ -11,17 +11,20 @@ local function release(key, owner, channel)
   if type(gone) == 'table' then
     return gone
   end
-  gone = gone > 0
-  local at = string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
   local message = '00'
-  if redis.pcall('EXISTS', key, at) ~= 0 then -- or an error: the line may be at the other master
-    local ok, out = pcall(theLine().freed, key, channel, owner, gone)
+  if redis.pcall('EXISTS', key, lineOf(key)) ~= 0 then -- or an error: the line may be at the other master
+    local line = theLine()
+    if gone == 0 then
+      pcall(line.ended, key)
+      return false
+    end
+    local ok, out = pcall(line.released, key, channel, owner)
     if ok then
       return out
     end
     message = '0' -- the line was not served
   end
-  if not gone then
+  if gone == 0 then
     return false
   end
   local told = redis.pcall('PUBLISH', channel, message)

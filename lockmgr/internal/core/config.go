@@ -45,8 +45,8 @@ type Config struct {
 	GatherAfter, GatherTime time.Duration
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not
-	// move the deadline. Two fifths of PlaceTime are the time after which the line of permits gives
-	// up a manager that was told (see line.lua), and after which such a manager looks again.
+	// move the deadline. After two fifths of PlaceTime a manager that waits looks again, and a line
+	// gives up a manager that was told: line.lua has that time as a number.
 	PlaceTime time.Duration
 	// GrantLease is the longest lease of a grant by message: see line. GrantSecret is known to this
 	// manager and the server only. If GrantSecret is empty, there are no grants by message.

@@ -52,8 +52,7 @@ type (
 		// Item is zero for a single name.
 		Item int
 		// Place is the place with the channel, for the kind Fair. Place is OwnPlace for the channel on
-		// which the line of permits tells this manager. Place is zero if the event came on the channel
-		// of the name.
+		// which a line tells this manager. Place is zero if the event came on the channel of the name.
 		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
@@ -61,7 +60,7 @@ type (
 		Grant Grant
 		// Confirmed reports whether the subscription was confirmed since the last Wake. Message
 		// reports whether a message came since the last Wake, and More whether several came. Served
-		// reports whether the only message is of a script that has served the line: see pool.
+		// reports whether the only message is of a script that has served the line: see position.
 		Confirmed, Message, More, Served bool
 	}
 	// Verify: check whether the entries of a name are still on the server.
@@ -104,10 +103,10 @@ func (Tick) isEvent()          {}
 func (Close) isEvent()         {}
 func (Abort) isEvent()         {}
 
-// A Grant is a grant by message, for the kind Fair. A script of another manager has recorded the
-// holder Number, and has given the record the lease Lease. A script of this manager that was sent
-// at the instant Sent had run on the same server. By the clock of the server, Elapsed has passed
-// between the two scripts. Token is the fencing token that the script has taken, or zero. See line.
+// A Grant is a grant by message. A script of another manager has recorded the holder Number, and has
+// given the record the lease Lease. A script of this manager that was sent at the instant Sent had
+// run on the same server. By the clock of the server, Elapsed has passed between the two scripts.
+// Token is the fencing token that the script has taken, or zero. See grants.
 type Grant struct {
 	Number               uint64
 	Sent, Elapsed, Lease time.Duration
@@ -185,11 +184,12 @@ type Op struct {
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
 	// means: the request of the try does not wait, or, for kinds with a line, no request waits. Lined is
-	// set in an acquire that regards the line, for the kind Exclusive. Deaf is set if messages may not
-	// be delivered or counted. Leaves is set in a release if the manager leaves the line.
+	// set in an acquire that may join or leave the line, for the kind Exclusive. Deaf is set if messages
+	// may not be delivered or counted. Leaves is set in a release if the manager leaves the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
-	// Line is what the operation does to places in the queue, for the kind Fair, or nil.
+	// Line is what the operation does to places in the queue, for the kind Fair. For the kind Exclusive
+	// Line has the number of the next hold in Join, and what is for grants by message. Else Line is nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
 	// several servers sets Shard before it sends Sent.
@@ -227,8 +227,9 @@ type Reply struct {
 	Kept bool
 	// WriterWaits is set if a writer of another process waits for the readers to leave.
 	WriterWaits bool
-	// Served is set if a release has told a manager of the line that the lock is free.
-	Served bool
+	// HandedOn is set if a release has granted the lock to a manager of the line, or has told the
+	// manager that the lock is free.
+	HandedOn bool
 	// Published is how many messages a release published. A release publishes none if others share
 	// what was released.
 	Published int

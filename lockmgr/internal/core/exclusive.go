@@ -17,9 +17,10 @@ func (exclusive) special(*name) special { return new(lined) }
 // lined is the special state of a name of kind Exclusive that has details of its own.
 //
 // A release grants the lock to the first manager of the line by message: see grants. While a manager
-// is in the line, the number of its next hold is known: its place. A script that joins names the place,
-// so that it finds a record that was granted to it. If such a script has no answer, the manager gets
-// another place: the script could run later, and write another number into the record.
+// is in the line, the number of its next hold is known: its place. Each script of the manager names
+// the place. So the script finds the record if a message that was lost has granted the lock. If such a
+// script has no answer, the manager gets another place: the script could run later, and write another
+// number into the record.
 type lined struct {
 	place    uint64   // the number of a hold that is granted by message, or zero
 	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
@@ -27,8 +28,9 @@ type lined struct {
 	position
 }
 
-// fill notes what an operation does to the line. The first try of a request regards no line: most often
-// there is none.
+// fill sets what an operation does to the line. A try may join or leave the line if the name is
+// subscribed, or if a script may have joined. The first try does neither, so that it may share a command:
+// most often there is no line.
 func (l *lined) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	n := e.of
 	op.Lined = op.Verb == VerbAcquire && (n.sub != subNone || l.joined != 0)
@@ -93,8 +95,9 @@ func (l *lined) leftovers(n *name) bool {
 
 func (l *lined) givenUp() { l.unwanted, l.place, l.joined = nil, 0, 0 }
 
-// told also arranges that the next script takes over, or removes, the record of a grant that is none for
-// the place, or that nobody wants. A script that leaves the line removes the record itself.
+// told also arranges that the next script takes over, or removes, the record of a grant that is
+// unwanted: its number is not the place, or nobody waits, and no script in flight leaves the line. Such
+// a script removes the record itself. While the lock is held here, the record is that of the hold.
 func (l *lined) told(m *Machine, n *name, ev Wake) {
 	e, g := &n.entry, ev.Grant
 	wanted := g.Number == l.place && (n.queue.head != nil || l.leaves != 0)
@@ -131,20 +134,18 @@ func (l *lined) answered(m *Machine, r *Reply) {
 	if r.OK {
 		t.others = m.othersOf(n, r.Subscribers)
 	}
-	switch ended := back || t.ended(m.cfg.PassCount, m.now, &m.cfg); {
-	case l.outsiders.known(m.now, &m.cfg): // see advance
-	case r.Served:
-		t.newRun(m.now)
-	case t.others > 0 && ended, back && m.keptLong(e):
-		l.outsiders.suspect(m.now, t.others, &m.cfg, &m.jitter)
-		t.newRun(m.now)
-	case ended:
-		t.newRun(m.now)
+	ended := back || t.ended(m.cfg.PassCount, m.now, &m.cfg)
+	if l.outsiders.known(m.now, &m.cfg) || !ended && !r.HandedOn {
+		return // advance ends the run
 	}
+	if !r.HandedOn && (t.others > 0 || back && m.keptLong(e)) {
+		l.outsiders.pauseInCase(m.now, t.others, &m.cfg, &m.jitter)
+	}
+	t.newRun(m.now)
 }
 
-// refused notes that somebody was there after a pause. If the try was for requests that do not wait, it has
-// not joined the line for those that have come since.
+// refused notes that somebody has the lock, also after a pause. If the try was for requests that do not
+// wait, the try has not joined the line. Then the entry asks again at once, for those that have come since.
 func (l *lined) refused(m *Machine, e *entry, r *Reply) {
 	l.outsiders.held(m.now, &m.cfg)
 	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0

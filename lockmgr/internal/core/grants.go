@@ -18,11 +18,16 @@ import "time"
 // script was sent at 10 s, and the grant says that 500 ms have passed: since is 10.495 s, even if
 // the message comes at 11 s.
 //
-// The script compares no clocks of two servers: see fair.lua. Some grants are hints, like any
-// message: a grant that counts from the future, a grant that is older than a third of GrantLease,
-// and a grant that came before a script whose answer is known. The last is so if Sent is before the
-// send of that script: in between, somebody may have removed the record. After a hint an acquire
-// asks the server, and finds the record.
+// The script compares no clocks of two servers: see fair.lua.
+//
+// Some grants are hints, like any message. After a hint an acquire asks the server, and finds the
+// record. A grant is a hint if it
+//
+//   - has another number than the next hold of the manager, or nobody waits
+//   - counts from the future
+//   - is older than a third of its lease
+//   - counts from a script that is older than the newest script that has run: that script may have
+//     removed the record
 type grants struct {
 	newest Grant         // the newest grant that was not used, or zero
 	ran    time.Duration // the send of the newest script that has run, by the answers

@@ -176,7 +176,7 @@ func (m *Machine) countHandoff(e *entry) {
 // PassTime, and later if others have had more than their share. If the last transfer reported no
 // other subscribers, the limit is 8×PassCount grants, because the transfers of a fast run report a
 // new subscriber in time. After that, a transfer has to ask first. A run of readers also ends if a
-// writer waits elsewhere. For the runs of permits see pool.
+// writer waits elsewhere. For runs of names with a line see runOver.
 //
 // A waiting process may have no subscription. So the lock is given back once in ShareEvery, even if
 // there are no other subscribers.

@@ -37,9 +37,7 @@ import (
 //
 // A script that finds the lock free serves the queue: if the first place is another manager's, the
 // script records the place as the holder, and publishes a grant on the channel of that manager. The
-// grant has a fencing token if the first request of the manager wants one. The record lives for
-// GrantLease at first. If the hold lasts, a renewal after an eighth of GrantLease gives the hold the
-// lease that the hold wants.
+// grant has a fencing token if the first request of the manager wants one.
 //
 // A manager that has passed the lock on in memory grants nothing by message: it tells the first
 // place that the lock is free. The round trip until the next grant lets the callers of the manager
@@ -95,8 +93,9 @@ type line struct {
 // mostMoved caps how many places one script adds, and how many one script removes.
 const mostMoved = 256
 
-// A Line is what a script for a lock of kind Fair does beside its verb: the script changes the
-// places of the manager in the queue.
+// A Line is what a script does beside its verb. The script of a fair lock changes the places of the
+// manager in the queue. The script of a plain lock uses Join, for one number, and the fields for grants
+// by message.
 type Line struct {
 	// Join are places to be added at the end of the queue, except places that are in the queue.
 	// Leave are places to be removed.

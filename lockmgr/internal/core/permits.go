@@ -42,23 +42,8 @@ func (permits) doubts() bool { return false }
 //
 // # The line
 //
-// The server keeps the managers that wait for permits of a name in a line: see
-// internal/script/line.lua. A refused acquire joins the line. A script that leaves permits free
-// tells the managers for which they are, on a channel of each manager. A told manager asks. A
-// manager that gets permits, or for which nobody waits any more, leaves the line.
-//
-//	request ──▶ acquire: granted
-//	              │ refused: joins          told, poll
-//	              └──────────▶ in the line ───────────▶ acquire: granted, leaves
-//	                                │
-//	                                └─ nobody waits ──▶ release: leaves
-//
-// The messages are hints. If one is lost, the manager asks after lookAgain. Clients of Redisson join
-// no line: the manager looks when a message came of a script that has served no line.
-//
-// An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
-// after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
-// end.
+// The server keeps the managers that wait for permits of a name in a line: see position. Clients of
+// Redisson join no line: the manager looks when a message came of a script that has served no line.
 type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
 	asks  int   // how many entries may be asked for at a time, as far as is known

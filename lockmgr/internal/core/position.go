@@ -39,7 +39,7 @@ func (p *position) stands() *position { return p }
 // position returns the position of a name of a kind with a line, or nil.
 func (n *name) position() *position { return n.details.special.stands() }
 
-// fillLine notes in op what it does to the line.
+// fillLine sets in op whether the script joins or leaves the line, and notes that here.
 func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	switch {
 	case op.Verb == VerbAcquire && n.somebodyWaits():
@@ -54,7 +54,8 @@ func (p *position) fillLine(m *Machine, n *name, op *Op) {
 
 // answered notes whether a script has left the line. A newer script may have joined the line since.
 func (p *position) answered(_ *Machine, r *Reply) {
-	left := r.Op.Leaves || r.Op.only && (r.OK || r.OtherKind) // beside another kind there is no line
+	// Beside another kind the position ends by itself: the manager asks no more.
+	left := r.Op.Leaves || r.Op.only && (r.OK || r.OtherKind)
 	if r.Ran == Yes && left && p.joined <= r.Op.ID {
 		p.joined = 0
 	}
@@ -63,8 +64,8 @@ func (p *position) answered(_ *Machine, r *Reply) {
 	}
 }
 
-// leftovers reports whether a script must leave the line. An acquire in flight joins the line for the
-// next request, which may come before the answer.
+// leftovers reports whether a script must leave the line. No script leaves while an acquire is in
+// flight: the acquire may join, and leftovers is called again after its answer.
 func (p *position) leftovers(n *name) bool {
 	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
 }
@@ -112,9 +113,10 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 	return ev, true
 }
 
-// told is called for each message. If something is free for this manager, the manager asks, unless an
-// entry asks or waits: then that entry tries. If nobody waits here, the manager leaves the line. A
-// message of a script that has served no line is of an outsider.
+// told handles an event. A message on the channel of this manager says that something is free for the
+// manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If nobody waits
+// here, the manager leaves the line. A message on the channel of the name, of a script that has served
+// no line, is of an outsider.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Message && ev.Place == 0 && !ev.More {
 		p.outsiders.hear(m.now, &n.details.turns, &m.cfg)
@@ -137,8 +139,10 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	}
 }
 
-// runOver reports whether an entry of a name with a line is to be released instead of passed on. A
-// process that polls is not known, and nobody is owed anything: see keptLong.
+// runOver reports whether an entry of a name with a line is to be released instead of passed on. The
+// entry is released in a pause for outsiders. It is released after a run if others wait, or if the
+// server does not count who waits. And a plain lock is given back from time to time for processes that
+// nobody knows of, because they poll: see keptLong.
 func (m *Machine) runOver(e *entry) bool {
 	p := e.of.position()
 	if p == nil {
@@ -180,6 +184,7 @@ func (o *outsiders) hear(now time.Duration, t *turns, cfg *Config) {
 		o.had = 0
 	}
 	o.heard, o.vain = now, 0
+	// After 16 repeats in vain one message in 16 allows repeats, as in turns.
 	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
 		o.repeats = 2
 	}
@@ -203,7 +208,7 @@ func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
 	return true
 }
 
-// advance ends a pause, or begins a pause if the run is over. ran is how long the run has lasted. advance
+// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran is how long the run has lasted. advance
 // reports whether a pause begins.
 func (o *outsiders) advance(now, ran time.Duration, t *turns, entries int, cfg *Config) bool {
 	switch {
@@ -228,10 +233,10 @@ func (o *outsiders) nextLook(cfg *Config) time.Duration {
 	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
 }
 
-// suspect begins a short pause: a client that joins no line may wait. Pauses in a row in which nobody
+// pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which nobody
 // is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery is
 // long enough for clients that are far away.
-func (o *outsiders) suspect(now time.Duration, others int64, cfg *Config, j *jitter) {
+func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j *jitter) {
 	pause := cfg.BackTime >> min(2*o.vain, 4)
 	switch {
 	case others == 0:
@@ -262,7 +267,7 @@ func (m *Machine) advanceOutsiders(n *name) {
 			has = m.now - n.entry.since
 		}
 		if p.outsiders.advance(m.now, p.outsiders.had+has, t, 1, &m.cfg) {
-			p.outsiders.had = -has
+			p.outsiders.had = -has // the release of the present hold adds all of it
 		}
 	}
 }

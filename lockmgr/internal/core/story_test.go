@@ -217,7 +217,7 @@ func (s *story) line(line string) {
 			r.Published = 0
 		}
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
-		r.WriterWaits, r.Served = arg["writer"] != "", arg["served"] != ""
+		r.WriterWaits, r.HandedOn = arg["writer"] != "", arg["served"] != ""
 		r.Front, r.Mixed, r.Missing = uint64(count("front", 0)), arg["mixed"] != "", arg["missing"] != ""
 		if r.Op.Kind == Permits {
 			r.Partly, r.Gathered, r.Limit = arg["partly"] != "", arg["gathered"] != "", count("limit", 0)

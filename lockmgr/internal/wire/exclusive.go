@@ -34,7 +34,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(Acquire)
 			e.terms(op, c)
-			c.Args = append(c.Args, e.part(op))
+			c.Args = append(c.Args, e.want(op))
 			e.owners(op, c)
 		},
 		many: acquireMany, most: maxShared, pick: element,
@@ -105,8 +105,8 @@ func (e *encoder) terms(op *core.Op, c *Command) {
 	c.Args = append(c.Args, e.millis(op.Lease), strconv.FormatInt(op.Tokens, 10))
 }
 
-// part returns the manager's part in the line: see line.lua. It is empty if op does not concern the line.
-func (e *encoder) part(op *core.Op) string {
+// want returns what the manager wants of the line: see line.lua.
+func (e *encoder) want(op *core.Op) string {
 	if !op.Lined {
 		return ""
 	}
@@ -120,7 +120,7 @@ func (e *encoder) part(op *core.Op) string {
 	return strings.Join(words, " ")
 }
 
-// leaving names the manager and the script if the manager leaves the line.
+// leaving returns the first words of such a text if the manager leaves the line.
 func (e *encoder) leaving(op *core.Op) string {
 	if !op.Leaves {
 		return ""
@@ -247,7 +247,7 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 
 func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	if op.Kind == core.Exclusive && (a.is(Int) || a.is(Text)) { // a manager of the line was told
-		r.Served = true
+		r.HandedOn = true
 		a = &a.Array[0]
 	}
 	switch a.Kind {

@@ -21,7 +21,7 @@ const (
 	deadlinePrefix = "redisson_lock_timeout" // the deadlines of the waiters in the queue
 	latchPrefix    = "redisson_unlock_latch" // the result of one unlock, of Redisson only
 	takenSuffix    = ":timeout"              // the permits that are taken
-	lineSuffix     = ":line"                 // the managers that wait for permits: see line.lua
+	lineSuffix     = ":line"                 // the managers that wait for a plain lock or permits: see line.lua
 	wantsSuffix    = ":wants"                // and how many each wants
 	writerSuffix   = ":writer"               // the note of a writer that waits for readers
 	readHoldSuffix = ":rwlock_timeout:"      // a number follows
