@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,30 @@ func TestTurns_OthersGetTheirs(t *testing.T) {
 		}
 		require.Positive(t, a.Stats().StoodBack)
 		over.Wait()
+	})
+}
+
+// Processes that listen for messages, and do not want the lock at the moment, keep nobody waiting. A wait is no longer
+// than the holds of the others.
+func TestLine_WhoOnlyListensKeepsNobodyWaiting(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		const hold = 5 * milli
+		var all sync.WaitGroup
+		for i := range 3 {
+			m, _ := w.manager(lockmgr.Options{})
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			all.Go(func() {
+				for range 500 {
+					time.Sleep(5*milli + time.Duration(random.Int64N(int64(50*milli))))
+					asked := time.Now()
+					l := mustLock(t, m, "a")
+					require.LessOrEqual(t, time.Since(asked), 2*hold+milli)
+					time.Sleep(hold)
+					mustUnlock(t, l)
+				}
+			})
+		}
+		all.Wait()
 	})
 }
 

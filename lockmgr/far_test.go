@@ -114,7 +114,7 @@ func TestServer_PoolOfOne(t *testing.T) {
 		return strings.HasSuffix(faults.Do(t, s, "PUBSUB", "NUMSUB", "redisson_lock__channel:{b}"), "1")
 	})
 	forA := second.LockAsync("a")
-	faults.Eventually(t, func() bool { return second.Stats().Subscriptions == 2 })
+	faults.Eventually(t, func() bool { return second.Stats().Subscriptions == 3 })
 	must(other.ForceUnlock(faults.Patient(t), "a"))(t)
 	mustUnlock(t, must(forA.Await(faults.Patient(t)))(t, "it polls"))
 

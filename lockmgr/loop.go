@@ -235,6 +235,8 @@ func (p *loop) perform(e core.Effect) {
 // channelOf returns the channel of a single name.
 func (p *loop) channelOf(e core.Subscribe) string {
 	switch {
+	case e.Kind != core.Fair && e.Place == core.LinePlace:
+		return wire.LineChannel(e.Kind, e.Name)
 	case e.Kind != core.Fair && e.Place == core.OwnPlace, e.Kind == core.Fair && e.Place == 0:
 		return wire.OwnChannel(e.Kind, p.id.uuid, e.Name)
 	case e.Place != 0:

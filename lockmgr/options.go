@@ -49,7 +49,8 @@ type Options struct {
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
 	// The manager asks the server at least every 8*PassCount grants. After a run a plain lock, or the
 	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, and sets,
-	// which stand in no line, a manager pauses for as long as its run took. After a run of a
+	// which stand in no line, a manager pauses for as long as its run took, or for a short time if
+	// they subscribe and are not heard. After a run of a
 	// read-write lock or a set, the manager stands back until the others have had it for as long as
 	// the run took, times the number of processes that seem to want it. If the manager hears of
 	// nobody, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for

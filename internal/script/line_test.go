@@ -178,20 +178,20 @@ func TestScript_LineTells(t *testing.T) {
 		}
 		e := listen(t, s, theChannel+":b")
 		for _, tt := range []struct {
-			what        string
-			b, c        lineCall
-			subscribers int // of the lock's own channel
-			then, told  string
+			what       string
+			b, c       lineCall
+			channels   []string // of three more subscribers
+			then, told string
 		}{
 			{what: "no grants by message", b: lineCall{silent: true}, then: "b/t c", told: ":b 1"},
-			{what: "clients in no line", subscribers: 4, then: "b/t c", told: ":b 1"},
-			{what: "managers only", subscribers: 3, then: "b:101=1 for 20000 c", told: ":b 101 text 20000 0"},
+			{what: "clients in no line", channels: []string{theChannel}, then: "b/t c", told: ":b 1"},
+			{what: "managers only", channels: []string{theChannel, theChannel + ":line"}, then: "b:101=1 for 20000 c", told: ":b 101 text 20000 0"},
 			{what: "deaf", b: lineCall{deaf: true}, then: "b/dt c", told: ":b 1"},
 		} {
 			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
 			var all []*ear
-			for range tt.subscribers {
-				all = append(all, listen(t, s, theChannel))
+			for range min(3, 3*len(tt.channels)) {
+				all = append(all, listen(t, s, tt.channels...))
 			}
 			tt.b.manager, tt.b.id, tt.c.manager, tt.c.id = "b", 1, "c", 1
 			s.lineAcquire(t, tt.b)

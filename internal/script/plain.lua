@@ -1,8 +1,8 @@
--- plain.lua is in the scripts of plain locks that look at the line: see line.lua.
+-- plain.lua is in the scripts of plain locks that know of the line: see line.lua.
 
--- lineOf returns the key of the line of a lock.
-local function lineOf(key)
-  return string.find(key, '{', 1, true) and key .. ':line' or '{' .. key .. '}:line'
+-- tagged returns the beginning of the keys of a lock's line.
+local function tagged(key)
+  return string.find(key, '{', 1, true) and key or '{' .. key .. '}'
 end
 
 -- fair reports whether a record is that of a fair lock of this library. It returns false if the user
@@ -10,4 +10,22 @@ end
 local function fair(key)
   local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
   return holder and string.sub(holder, -2) == ':f'
+end
+
+-- outsiders returns how many clients subscribe to the channel of a lock that stand in no line. Managers
+-- of this library that may stand in the line subscribe to the channel with ":line" added, too. outsiders
+-- returns nil if the user may not ask.
+local function outsiders(channel)
+  local n = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line')
+  return not n.err and math.max(0, n[2] - n[4]) or nil
+end
+
+-- publish tells the clients that stand in no line, and returns how many there are. It returns the error,
+-- as a text, if the message can't be published.
+local function publish(channel, message)
+  local told = redis.pcall('PUBLISH', channel, message)
+  if type(told) == 'table' then
+    return told.err
+  end
+  return told > 0 and outsiders(channel) or told
 end

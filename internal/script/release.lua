@@ -6,11 +6,10 @@
 -- ARGV[n]   the last: channel
 --
 -- Returns nil         the record carries none of these owners
---         integer     released; how many subscribers the message reached
+--         integer     released; how many clients subscribe that stand in no line
 --         bulk string released, but the message could not be published: why
 --         array       released, and the first manager of the line was granted the lock, or told: see
---                     line.lua. The number or the text as above. After a grant there is no message,
---                     and the number is how many subscribe
+--                     line.lua. The number or the text as above. After a grant there is no message
 --
 -- Safe to repeat: the second run returns nil. Deleting comes first: it works
 -- when the server is out of memory, and publishing can't undo it. The line is served also if the record
@@ -21,7 +20,7 @@
 local key, channel = KEYS[1], ARGV[#ARGV]
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
 local message = '00'
-if redis.pcall('EXISTS', key, lineOf(key)) ~= 0 then -- or an error: the line may be at the other master
+if redis.pcall('EXISTS', key, tagged(key) .. ':line') ~= 0 then -- or an error: the line may be at the other master
   local line = theLine()
   pcall(line.depart, key, ARGV[1])
   if not gone then
@@ -37,5 +36,4 @@ end
 if not gone then
   return false
 end
-local told = redis.pcall('PUBLISH', channel, message)
-return type(told) == 'table' and told.err or told
+return publish(channel, message)

@@ -4,6 +4,7 @@ package script
 
 import (
 	"embed"
+	"slices"
 	"strings"
 )
 
@@ -11,16 +12,20 @@ import (
 var files embed.FS
 
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The first
-// match counts. If inside is set, that part is the body of a function theLine, which the script calls
-// only if there is a line. theLine returns functions, or an error, of which the functions are nil: the
-// script goes on without the line.
-var begins = []struct{ scripts, part, inside string }{
-	{scripts: "fair_", part: "fair"},
-	{scripts: "permits_acquire", part: "line"},
-	{scripts: "permits_release", part: "line"},
-	{scripts: "permits_return", part: "line"},
-	{scripts: "acquire", part: "plain", inside: "line"},
-	{scripts: "release", part: "plain", inside: "line"},
+// match counts. If lined is set, the function theLine follows, which the script calls only if there is a
+// line. theLine returns functions, or an error, of which the functions are nil: the script goes on
+// without the line.
+var begins = []struct {
+	scripts, part string
+	lined         bool
+}{
+	{"fair_", "fair", false},
+	{"permits_acquire", "line", false},
+	{"permits_release", "line", false},
+	{"permits_return", "line", false},
+	{"acquire", "plain", true},
+	{"release", "plain", true},
+	{"transfer", "plain", false},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
@@ -30,8 +35,8 @@ func Text(name string) string {
 		if !strings.HasPrefix(name, b.scripts) {
 			continue
 		}
-		if b.inside != "" {
-			text = "local function theLine()\n" + read(b.inside) +
+		if b.lined {
+			text = "local function theLine()\n" + read("line") + read("plain_line") +
 				"return {enter = enter, depart = depart, refusal = refusal, released = released, ended = ended}\nend\n" + text
 		}
 		return read(b.part) + text
@@ -52,7 +57,7 @@ func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".lua")
-		if name != "fair" && name != "line" && name != "plain" {
+		if !slices.Contains([]string{"fair", "line", "plain", "plain_line"}, name) {
 			names = append(names, name)
 		}
 	}

@@ -10,9 +10,8 @@
 -- ARGV[n]   the last: channel, where others wait
 --
 -- Returns nil     the record carries none of these owners: the lock is lost
---         integer done; the number of subscribers of the channel, or -1 when
---                 the server would not say. If managers are in the line, at least one
---                 more than there are: see line.lua
+--         integer done; how many others may want the lock: managers in the line, and
+--                 clients that stand in no line. -1 when the server would not say
 --         array   done; that number, and the last of the tokens taken
 --
 -- Safe to repeat: the second run finds the new owner. It never creates a
@@ -42,15 +41,10 @@ end
 for i = 4, #ARGV - 1 do
   redis.call('HDEL', key, ARGV[i])
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', ARGV[#ARGV])
-local n = -1
-if not waiting.err then
-  n = waiting[2]
-  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
-  local inLine = redis.pcall('HLEN', tag .. ':wants')
-  if type(inLine) == 'number' and inLine > 0 then
-    n = math.max(n, inLine + 1)
-  end
+local n = outsiders(ARGV[#ARGV]) or -1
+if n >= 0 then
+  local inLine = redis.pcall('HLEN', tagged(key) .. ':wants')
+  n = n + (type(inLine) == 'number' and inLine or 0)
 end
 if last then
   return {n, last}

@@ -51,8 +51,8 @@ type (
 		// Item is the position, from 1, of the item with the channel if Name is the key of a set.
 		// Item is zero for a single name.
 		Item int
-		// Place is the place with the channel, for the kind Fair. Place is OwnPlace for the channel on
-		// which a line tells this manager. Place is zero if the event came on the channel of the name.
+		// Place is the place with the channel, for the kind Fair. Place is OwnPlace or LinePlace
+		// for two channels of a line. Place is zero if the event came on the channel of the name.
 		Place uint64
 		// Subscribed reports whether messages are delivered from now on.
 		Subscribed bool
@@ -251,7 +251,9 @@ type Reply struct {
 	// Partly is set if a release found the records of some items of a set only, or some of
 	// the permits only.
 	Partly bool
-	// Subscribers is the number of the channel's subscribers, for a transfer or a release.
+	// Subscribers is the number of the channel's subscribers, for a transfer or a release. For the kind
+	// Exclusive it is the number of clients that stand in no line, and after a transfer also of the
+	// managers in the line.
 	// Subscribers is negative if the server refused to tell the number.
 	Subscribers int64
 	// Token is the largest of the tokens taken. For a set, Token is the token of the first item,

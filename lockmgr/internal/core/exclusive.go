@@ -80,8 +80,28 @@ func (n *name) lined() bool {
 	return ok
 }
 
+// hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
+func (l *lined) hear(m *Machine, n *name) {
+	before := l.own
+	if l.position.hear(m, n); l.own && !before {
+		m.stats.Subscriptions++
+		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+	}
+}
+
+func (l *lined) unsubscribed(m *Machine, n *name) {
+	if l.own {
+		m.stats.Subscriptions--
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+	}
+	l.position.unsubscribed(m, n)
+}
+
 // hears keeps the grant of an event.
 func (l *lined) hears(n *name, ev Wake) (Wake, bool) {
+	if ev.Place == LinePlace {
+		return ev, false
+	}
 	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
 		l.newest = ev.Grant
 	}

@@ -31,8 +31,12 @@ type position struct {
 	plain
 }
 
-// OwnPlace is the Place of the channel on which the line tells a manager.
-const OwnPlace = 1
+// OwnPlace is the Place of the channel on which the line tells a manager. LinePlace is that of a channel
+// without messages: by its subscribers a script knows who may stand in the line of a plain lock.
+const (
+	OwnPlace  = 1
+	LinePlace = 2
+)
 
 func (p *position) stands() *position { return p }
 

@@ -256,8 +256,8 @@ func (m *Machine) pollBlind() time.Duration {
 // mostOthers caps the number of subscribers that a script reports. The number is not trusted.
 const mostOthers = 1 << 20
 
-// othersOf returns the number of other subscribers of a name's channel, or 1 if the number is
-// unknown. Names of this manager that wait for the same items count, too: see rivals.
+// othersOf returns the number of others who may want a name: other subscribers of the name's channel, or,
+// for the kind Exclusive, those that scripts count. The number is 1 if it is unknown. Names of this manager that wait for the same items count, too: see rivals.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if n.places() {
 		return 0
@@ -265,8 +265,11 @@ func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	if subscribers < 0 || !m.cfg.TrustSubscribers {
 		return 1
 	}
-	rivals, subscribed := m.rivals(n)
-	if n.sub == subOn || subscribed {
+	rivals, counted := m.rivals(n)
+	if n.sub == subOn {
+		counted = n.kind != Exclusive // else the script knows that this manager may stand in the line
+	}
+	if counted {
 		subscribers--
 	}
 	return max(0, min(subscribers, mostOthers)) + rivals

@@ -93,6 +93,8 @@ func (t *line) connect() {
 // at returns the name of a channel on the server.
 func (p *pubsub) at(ch *channel) string {
 	switch {
+	case ch.of.kind != core.Fair && ch.place == core.LinePlace:
+		return ch.of.channel + ":line"
 	case ch.of.kind != core.Fair && ch.place == core.OwnPlace, ch.of.kind == core.Fair && ch.place == 0:
 		return ch.of.channel + ":" + p.n.label
 	case ch.place != 0:

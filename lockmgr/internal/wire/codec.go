@@ -166,6 +166,10 @@ func flag(is bool) string {
 // OwnChannel returns the channel that wakes a manager's waiters for a name of which the server keeps the order.
 func OwnChannel(k core.Kind, manager, name string) string { return ChannelOf(k, name) + ":" + manager }
 
+// LineChannel returns the channel by which the server counts the managers that may stand in the line of
+// a name. No message is published there.
+func LineChannel(k core.Kind, name string) string { return ChannelOf(k, name) + ":line" }
+
 // KindName returns the name of a kind of lock.
 func KindName(k core.Kind) string { return formats[k].name }
 

@@ -27,7 +27,7 @@ type manager struct {
 	timerAt time.Duration
 	lastID  uint64
 
-	subs   [2]subscription // to the channel of the lock, and of the manager
+	subs   [3]subscription // to the channels of the lock, of the manager, and of the line
 	secret string
 
 	out []core.Effect
@@ -200,8 +200,11 @@ func (n *manager) perform(e core.Effect) {
 
 // channel returns the channel of a place.
 func (n *manager) channel(place uint64) string {
-	if place == core.OwnPlace {
+	switch place {
+	case core.OwnPlace:
 		return channel + ":" + strconv.Itoa(n.id)
+	case core.LinePlace:
+		return channel + ":line"
 	}
 	return channel
 }

@@ -1,0 +1,136 @@
+-- plain_line.lua is in the scripts of plain locks, after plain.lua and line.lua.
+
+local micros = clock[1] * 1000000 + clock[2]
+
+-- keysOf returns the keys of the line of a lock, the channel, and the token counter.
+local function keysOf(key)
+  local tag = tagged(key)
+  return tag .. ':line', tag .. ':wants', 'redisson_lock__channel:' .. tag, 'redisson_lock_token:' .. tag
+end
+
+-- server returns the replication ID of the server, or '' if the user may not ask.
+local replid
+local function server()
+  if not replid then
+    local info = redis.pcall('INFO', 'replication')
+    replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
+  end
+  return replid
+end
+
+-- give records the first manager of the line as the holder of a free lock, and tells it so: see Grants
+-- by message in fair.lua, whose message this is. It returns the lease of the grant, or nil if it can't.
+-- If clients subscribe that can stand in no line, nobody is granted by message: they could never be first.
+local function give(key)
+  local line, wants, channel, counter = keysOf(key)
+  local first, _, _, _, flags, note = at(line, wants, 0)
+  local place, sent, lease, secret, fenced, since, where =
+    string.match(note or '', '^ (%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$') -- no match if the server is not known
+  if not place or string.find(flags, 'd') or where ~= server() then
+    return
+  end
+  -- Subscribers are counted first: one at a replica may hear a message that nobody hears here.
+  local hear = redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. first)
+  if hear.err or hear[2] == 0 or outsiders(channel) ~= 0 then
+    return
+  end
+  local token = 0
+  if fenced == '1' and type(redis.pcall('INCRBY', counter, 1)) == 'number' then
+    token = redis.pcall('GET', counter) -- as text: a Lua number has 53 bits
+  end
+  if type(token) == 'table' or type(redis.pcall('HSET', key, first .. ':' .. place, 1)) == 'table' then
+    return
+  end
+  local grant = table.concat({place, sent, string.format('%.0f', micros - since), lease, token}, ' ')
+  -- The end counts from the same instant as the message, however long the script takes.
+  local done = redis.pcall('PEXPIREAT', key, string.format('%.0f', now + lease))
+  if done == 1 then
+    done = redis.pcall('PUBLISH', channel .. ':' .. first, grant .. ' ' .. redis.sha1hex(secret .. grant))
+  end
+  if type(done) == 'table' or done == 0 then
+    redis.call('DEL', key)
+    return
+  end
+  remove(line, wants, first)
+  return tonumber(lease)
+end
+
+-- serve grants a free lock to the first manager of the line, or tells it that the lock is free. It
+-- returns for how many milliseconds the manager has the lock, or has time to ask. It returns nil if
+-- nobody is in the line. given is set after a grant.
+local function serve(key)
+  local lease = give(key)
+  if lease then
+    return lease, true
+  end
+  local line, wants, channel = keysOf(key)
+  tell(line, wants, channel, 1)
+  local first, _, _, till = at(line, wants, 0)
+  return first and till - now, false
+end
+
+-- enter joins the line, if the manager wants that. If a key of the line may be at the other master of a
+-- slot that is moved, nobody joins.
+local function enter(key, want)
+  local manager, id, life, flags, note = string.match(want, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
+  local line, wants = keysOf(key)
+  if not manager or life == '0' or type(redis.pcall('EXISTS', key, line, wants)) ~= 'number' then
+    return
+  end
+  if note ~= '' then
+    note = table.concat({note, string.format('%.0f', micros), server()}, ' ')
+  end
+  join(line, wants, manager, 1, tonumber(id), tonumber(life), flags, note)
+end
+
+-- depart leaves the line, if there is a manager in want.
+local function depart(key, want)
+  local manager, id = string.match(want, '^(%S+) (%d+)')
+  local line, wants = keysOf(key)
+  if manager then
+    leave(line, wants, manager, tonumber(id))
+  end
+end
+
+-- refusal refuses a free lock to a manager that others come before. The manager enters the line, and
+-- the line is served. refusal returns for how many milliseconds another manager has the lock, or time to
+-- ask. It returns nil or false if the manager may take the lock.
+local function refusal(key, want)
+  local manager = string.match(want, '^%S+')
+  local line, wants, channel = keysOf(key)
+  if ahead(line, wants, channel, manager, 0) == 0 then
+    return
+  end
+  pcall(enter, key, want)
+  local ok, left = pcall(serve, key)
+  if redis.call('EXISTS', key) == 1 then -- another manager was granted the lock
+    return redis.call('PTTL', key)
+  end
+  -- All who came before may be gone: serve has found that nobody hears them.
+  return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left
+end
+
+-- released serves the line of a lock from which an owner was removed, and tells the clients that are in
+-- no line. It returns what release.lua returns.
+local function released(key, channel, owner)
+  local free = type(redis.pcall('DEL', key)) == 'number' -- a record has one holder: what is left has none
+  local line, wants = keysOf(key)
+  local manager = string.match(owner, '^(.*):%d+$')
+  if redis.pcall('HEXISTS', wants, manager) == 1 then
+    pcall(remove, line, wants, manager) -- who has the lock is in no line: a late copy has joined
+  end
+  local ok, left, given = false, nil, false
+  if free then
+    ok, left, given = pcall(serve, key)
+  end
+  -- After a grant the lock is taken, and nobody needs to know.
+  local told = ok and given and 0 or publish(channel, ok and '00' or '0')
+  return ok and left and {told} or told
+end
+
+-- ended serves the line of a lock that is free, because its record has ended by itself.
+local function ended(key)
+  if redis.pcall('EXISTS', key) == 0 then
+    serve(key)
+  end
+end
