@@ -16,7 +16,7 @@ import (
 // fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
 // [FromContext] returns the lock of the leadership. After a loss Lead campaigns again, and the
 // result of fn is dropped. term is the fencing token of the leadership: each leader has a larger
-// term than all leaders before.
+// term than all leaders before, unless the server has lost data since.
 //
 // When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
 // then returns the error of fn. If ctx ends while another process leads, the error of Lead matches

@@ -25,7 +25,7 @@ type shift struct {
 // once runs the job of a slot in one of the processes that call once. The others wait. When the
 // runner dies or fails, the next one runs the job.
 func (s *shift) once(ctx context.Context, p *process, slot time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, slot.Add(interval))
+	waiting, cancel := context.WithDeadline(ctx, slot.Add(interval)) // ends the wait, not the job
 	defer cancel()
 	return p.mgr.Do(ctx, s.name, func(ctx context.Context, lock *lockmgr.Lock) error {
 		if s.done(slot) {
@@ -36,7 +36,7 @@ func (s *shift) once(ctx context.Context, p *process, slot time.Time) error {
 		}
 		s.finish(slot)
 		return nil
-	})
+	}, lockmgr.WaitContext(waiting))
 }
 
 // job is the work of a slot.

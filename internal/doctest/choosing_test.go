@@ -127,7 +127,7 @@ type now struct {
 func chooseLedger(ctx context.Context, mgr *lockmgr.Manager, ledger *ledger, job simple, time now) error {
 	// docs/choosing.md 9
 	hour := time.Now().Truncate(time.Hour) // each process begins here, at each hour and when it starts
-	ctx, cancel := context.WithDeadline(ctx, hour.Add(time.Hour))
+	waiting, cancel := context.WithDeadline(ctx, hour.Add(time.Hour)) // ends the wait, not the job
 	defer cancel()
 	return mgr.Do(ctx, "report", func(ctx context.Context, lock *lockmgr.Lock) error {
 		if done, err := ledger.Done(ctx, hour); done || err != nil { // SELECT count(*) > 0 FROM runs WHERE …
@@ -137,7 +137,7 @@ func chooseLedger(ctx context.Context, mgr *lockmgr.Manager, ledger *ledger, job
 			return err // the next process that waits runs the job
 		}
 		return ledger.Finish(ctx, hour) // INSERT INTO runs … ON CONFLICT DO NOTHING
-	})
+	}, lockmgr.WaitContext(waiting))
 	// end
 }
 
