@@ -286,7 +286,7 @@ func TestPlans_NamesAreUnique(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, 14, questions, "the table at the top of the report")
+		require.Equal(t, 15, questions, "the table at the top of the report")
 	}
 }
 

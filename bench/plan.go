@@ -52,7 +52,11 @@ var verdicts = map[string]func(*measure.Spec) []result.Question{
 	},
 	"processes": func(s *measure.Spec) []result.Question {
 		if s.Hold > 0 {
-			return []result.Question{{Question: fmt.Sprintf("%d processes with one caller each, %s: longest wait", s.Procs, heldFor(s.Hold)), Figure: "waitmax"}}
+			often := ""
+			if s.Pause > 0 {
+				often = ", now and then"
+			}
+			return []result.Question{{Question: fmt.Sprintf("%d processes with one caller each, %s%s: longest wait", s.Procs, heldFor(s.Hold), often), Figure: "waitmax"}}
 		}
 		if s.Turns > 0 {
 			return nil
@@ -204,12 +208,16 @@ func (z sizes) plans(command string) []*plan {
 			measure.ProcessesFigures, measure.Spec{Waiters: few, Warm: warm, Turns: turns, Procs: procs, Settle: settle}, lockers...)
 		for _, g := range []struct {
 			procs, turns int
-			hold         time.Duration
-		}{{3, 100, 5 * time.Millisecond}, {2, 300, time.Millisecond}} {
-			add(fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d/hold=%v", g.procs, g.turns, g.procs, g.hold),
-				fmt.Sprintf("%d processes with one caller each, %d turns, %s", g.procs, g.turns, heldFor(g.hold)),
-				"What a service with a few replicas does: nobody in the caller's own process waits, so each handoff is to another one. A wait begins with the unlock before.",
-				measure.TakingTurnsFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Settle: settle}, lockers...)
+			hold, pause  time.Duration
+		}{{3, 100, 5 * time.Millisecond, 0}, {2, 300, time.Millisecond, 0}, {3, 100, 5 * time.Millisecond, 30 * time.Millisecond}} {
+			id := fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d/hold=%v", g.procs, g.turns, g.procs, g.hold)
+			title := fmt.Sprintf("%d processes with one caller each, %d turns, %s", g.procs, g.turns, heldFor(g.hold))
+			if g.pause > 0 {
+				id, title = fmt.Sprintf("%s/pause=%v", id, g.pause), fmt.Sprintf("%s, with pauses of some %v", title, g.pause)
+			}
+			add(id, title,
+				"What a service with a few replicas does: nobody in the caller's own process waits, so each handoff is to another one. A wait begins with the unlock before, or with the end of the pause after that.",
+				measure.TakingTurnsFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Pause: g.pause, Settle: settle}, lockers...)
 		}
 	case "uncontended":
 		for _, delay := range pick(z, []time.Duration{0, 250 * time.Microsecond, 2500 * time.Microsecond}, []time.Duration{0}) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,9 @@ type crowd struct {
 	lock  func(ctx context.Context, caller int) (locker.Held, error)
 	hold  time.Duration
 	turns int
+	pause time.Duration // on average, see Spec
 
+	asks    []int64 // by caller and turn: when it began to wait
 	grants  []int64 // by caller and turn: when, on the common clock; zero: not yet
 	ends    []int64 // when it was done holding
 	granted atomic.Int64
@@ -59,7 +62,7 @@ func newCrowd(ctx context.Context, l locker.Locker, name string, n, turns int, h
 // emptyCrowd returns a crowd of n callers that have not started.
 func emptyCrowd(n, turns int, hold time.Duration, lock func(ctx context.Context, caller int) (locker.Held, error)) *crowd {
 	turns = max(turns, 1)
-	return &crowd{lock: lock, hold: hold, turns: turns, grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
+	return &crowd{lock: lock, hold: hold, turns: turns, asks: make([]int64, n*turns), grants: make([]int64, n*turns), ends: make([]int64, n*turns)}
 }
 
 // start starts a caller.
@@ -75,6 +78,10 @@ func (c *crowd) start(ctx context.Context, caller int) {
 }
 
 func (c *crowd) turn(ctx context.Context, caller, i int) error {
+	if c.pause > 0 && i%c.turns > 0 {
+		time.Sleep(c.pause/2 + rand.N(c.pause))
+	}
+	c.asks[i] = clock()
 	h, err := c.lock(ctx, caller)
 	if err != nil {
 		return err
@@ -185,7 +192,7 @@ func fanout(ctx context.Context, b *bench) error {
 }
 
 // drained fills in the figures of a crowd that is done. A turn's wait begins
-// with the release that set all going, or with the end of the turn before.
+// with the release that set all going, or with the end of the turn before, or of the pause.
 func (b *bench) drained(began int64, grants, ends []int64, used cost) {
 	n := float64(len(grants))
 	waits := make([]time.Duration, len(grants))
@@ -194,6 +201,9 @@ func (b *bench) drained(began int64, grants, ends []int64, used cost) {
 		since := began
 		if b.Turns > 1 && i%b.Turns > 0 {
 			since = ends[i-1]
+			if b.Pause > 0 {
+				since = b.asks[i]
+			}
 		}
 		waits[i] = time.Duration(at - since)
 		held += time.Duration(ends[i] - at)

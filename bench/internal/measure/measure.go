@@ -40,6 +40,7 @@ type Spec struct {
 	Callers    []int         // of permits: of each of several clients; none: Waiters of one
 	Rounds     int           // at most
 	Hold       time.Duration // what a holder sleeps
+	Pause      time.Duration // what a caller sleeps between two turns, on average; half of that to half as much again
 	Settle     time.Duration // from the last caller's start until all wait; of kinds: between two writes, or two large sets, on average
 	Warmup     time.Duration // left out
 	Window     time.Duration // what is measured
@@ -84,6 +85,7 @@ type bench struct {
 	locker    locker.Locker
 	conn      *server.Conn // nil without a server
 	values    map[string]float64
+	asks      []int64 // of processes: see crowd
 	onEnd     []func()
 }
 

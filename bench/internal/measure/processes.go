@@ -37,12 +37,12 @@ func chart(figures []result.Figure, keys ...string) []result.Figure {
 
 // A crowdReport is what a worker says of its callers.
 type crowdReport struct {
-	Grants, Ends []int64
-	Twice        bool
-	Problem      string
-	CPU          time.Duration
-	Heap         float64
-	Goroutines   float64
+	Asks, Grants, Ends []int64
+	Twice              bool
+	Problem            string
+	CPU                time.Duration
+	Heap               float64
+	Goroutines         float64
 }
 
 // work is the worker's side of a workload.
@@ -69,7 +69,11 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 	if err := b.warm(ctx, number); err != nil {
 		return err
 	}
-	crowd := newCrowd(ctx, l, b.Name, b.Waiters/b.Procs, b.Turns, b.Hold)
+	crowd := emptyCrowd(b.Waiters/b.Procs, b.Turns, b.Hold, func(ctx context.Context, _ int) (locker.Held, error) { return l.Lock(ctx, b.Name) })
+	crowd.pause = b.Pause
+	for i := range b.Waiters / b.Procs {
+		crowd.start(ctx, i)
+	}
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 		return err
 	}
 	report := crowdReport{
-		Grants: crowd.grants, Ends: crowd.ends, Twice: crowd.twice.Load(),
+		Asks: crowd.asks, Grants: crowd.grants, Ends: crowd.ends, Twice: crowd.twice.Load(),
 		CPU: used.cpu, Heap: used.heap, Goroutines: used.goroutines,
 	}
 	if waited != nil {
@@ -149,6 +153,7 @@ func processes(ctx context.Context, b *bench) error {
 		used.cpu += r.CPU
 		used.heap, used.goroutines = max(used.heap, r.Heap), max(used.goroutines, r.Goroutines)
 		ends = append(ends, r.Ends...)
+		b.asks = append(b.asks, r.Asks...)
 		grants = append(grants, r.Grants...)
 		for _, at := range r.Grants {
 			if at != 0 {
