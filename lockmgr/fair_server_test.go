@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -485,4 +486,37 @@ func TestFair_Channels(t *testing.T) {
 	require.True(t, hears(place))
 	mustUnlock(t, mustAwait(t, waits))
 	faults.Eventually(t, func() bool { return !hears(m.ID()) && !hears(place) })
+}
+
+// The locks "a" and "{a}" share channels, and fair ones a queue. A release of the one grants nobody the other.
+func TestServer_BracesMakeAnotherLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for kind, options := range map[string][]lockmgr.LockOption{"plain": nil, "fair": {lockmgr.Fair()}} {
+		t.Run(kind, func(t *testing.T) {
+			name := "a " + kind
+			first, next, third := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+			l := mustLock(t, first, name, options...)
+			waiting := next.LockAsync(name, options...)
+			faults.Eventually(t, func() bool { return next.Stats().Subscriptions > 0 })
+			for range 3 {
+				soon, cancel := context.WithTimeout(ctx, 3*second)
+				if other, err := third.Lock(soon, "{"+name+"}", options...); err == nil {
+					mustUnlock(t, other)
+				}
+				if other, err := third.TryLock(soon, "{"+name+"}", options...); err == nil {
+					mustUnlock(t, other)
+				}
+				cancel()
+				require.True(t, l.Valid())
+				select {
+				case <-waiting.Done():
+					t.Fatal("two have the lock")
+				default:
+				}
+			}
+			mustUnlock(t, l)
+			mustUnlock(t, must(waiting.Await(faults.Patient(t)))(t))
+		})
+	}
 }

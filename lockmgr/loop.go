@@ -280,7 +280,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 		p.actor.Post(&wakeup{
 			event: core.Wake{
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
-				Grant:     p.grantOf(wake),
+				Grant:     p.grantOf(key.name, wake),
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 				Served: !wake.More && wire.Served(wake.Payload),
 			},
@@ -289,9 +289,9 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 	})
 }
 
-// grantOf returns the grant by message of a wake-up, or zero.
-func (p *loop) grantOf(wake notify.Wake) core.Grant {
-	g, _ := wire.ReadGrant(p.id.secret, wake.Payload)
+// grantOf returns the grant of a lock by the message of a wake-up, or zero.
+func (p *loop) grantOf(name string, wake notify.Wake) core.Grant {
+	g, _ := wire.ReadGrant(p.id.secret, name, wake.Payload)
 	return g
 }
 

@@ -88,7 +88,7 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 	t.Log(keys)
 	for _, part := range []string{
 		"redisson_lock__channel:", "redisson_lock_token:", "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_rwlock:",
-		"redisson_sc:", ":rwlock_timeout:", ":timeout", ":line", ":wants", ":writer", "holdfast:manager:",
+		"redisson_sc:", ":rwlock_timeout:", ":timeout", ":line", ":wants", ":lock_line", ":lock_wants", ":tag_line", ":tag_wants", ":writer", "holdfast:manager:",
 	} {
 		require.True(t, slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(key, part) }), "no %s was seen", part)
 	}

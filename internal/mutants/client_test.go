@@ -44,7 +44,7 @@ var scriptMutants = []mutant{
 	{"fair_release.lua", "serves nobody", scripts + "fair_release.lua", "", "told = serve()", "told = 0", fairTables},
 	{"fair.lua", "a grant by message of another server's clock", scripts + "fair.lua", "", "where ~= server()", "false", grantTables},
 	{"fair.lua", "a grant by message that nobody hears", scripts + "fair.lua", "", "hear.err or hear[2] == 0", "hear.err", grantTables},
-	{"fair.lua", "a grant by message without a check", scripts + "fair.lua", "", "redis.sha1hex(secret .. grant)", "redis.sha1hex(grant)", grantTables},
+	{"fair.lua", "a grant by message without a check", scripts + "fair.lua", "", "redis.sha1hex(secret .. lock .. ' ' .. grant)", "redis.sha1hex(grant)", grantTables},
 	{"fair.lua", "the dead are served again and again", scripts + "fair.lua", "", "not n and silent(first)", "false", grantTables},
 	{"fair_acquire.lua", "a place that leaves keeps what it was granted", scripts + "fair_acquire.lua", "", " or carries(leaving)", "", grantTables},
 }

@@ -26,7 +26,7 @@
 
 local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
-if redis.pcall('EXISTS', key, tagged(key) .. ':line') ~= 0 then -- or an error: the line may be at the other master
+if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
   line = theLine()
   if redis.call('EXISTS', key) == 1 then
     for i = 4, #ARGV do

@@ -11,7 +11,7 @@ local lease = tonumber(ARGV[1])
 
 local function acquire(key, owner)
   local ttl = -2
-  if redis.pcall('EXISTS', key, tagged(key) .. ':line') ~= 0 then -- or an error: the line may be at the other master
+  if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
     ttl = redis.pcall('PTTL', key)
     if type(ttl) == 'table' then
       return ttl

@@ -64,8 +64,8 @@
 --
 -- number is that of the place, text is ARGV[12] of the newest script of the manager, and elapsed is
 -- how many microseconds have passed since that script, by the clock of the server. token is the
--- fencing token, or 0 if there is none. check is the SHA-1 of the manager's secret and of all before
--- check. A client that may publish, but not read KEYS[4], can't forge a grant.
+-- fencing token, or 0 if there is none. check is the SHA-1 of the manager's secret, the name of the lock,
+-- a space, and all before check. The locks "a" and "{a}" share a queue and channels, so the name counts. A client that may publish, but not read KEYS[4], can't forge a grant.
 --
 -- Two clocks must not be compared: a failover may have brought another server since. So the hash
 -- has the replication ID of the server at that script, which a failover changes. If the ID differs,
@@ -540,7 +540,7 @@ local function give(first)
   -- The end counts from the same instant as elapsed, however long the script takes.
   local done = redis.pcall('PEXPIREAT', lock, whole(now + lease))
   if done == 1 then
-    done = redis.pcall('PUBLISH', to, grant .. ' ' .. redis.sha1hex(secret .. grant))
+    done = redis.pcall('PUBLISH', to, grant .. ' ' .. redis.sha1hex(secret .. lock .. ' ' .. grant))
   end
   if type(done) == 'table' then
     redis.call('DEL', lock)

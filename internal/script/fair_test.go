@@ -516,7 +516,7 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		words := strings.Fields(heard[0])
 		elapsed := must(strconv.Atoi(words[3]))(t)
 		require.InDelta(t, 500_000, elapsed, 499_999, "microseconds since b's script")
-		sum := sha1.Sum([]byte(secret + strings.Join(words[1:6], " ")))
+		sum := sha1.Sum([]byte(secret + k.Lock + " " + strings.Join(words[1:6], " ")))
 		require.Equal(t, hex.EncodeToString(sum[:]), words[6])
 		if counter := s.do(t, "GET", k.Counter); fenced {
 			require.Equal(t, counter, words[5])

@@ -63,8 +63,8 @@ func (s *scriptServer) line(t testing.TB) string {
 	if record, there := state[theLock]; there {
 		out = append(out, record)
 	}
-	for _, manager := range s.do(t, "LRANGE", "{"+theLock+"}:line", "0", "-1").([]any) {
-		wants, _ := s.do(t, "HGET", "{"+theLock+"}:wants", manager.(string)).(string)
+	for _, manager := range s.do(t, "LRANGE", "{"+theLock+"}:lock_line", "0", "-1").([]any) {
+		wants, _ := s.do(t, "HGET", "{"+theLock+"}:lock_wants", manager.(string)).(string)
 		flags := ""
 		if fields := strings.SplitN(wants, " ", 5); len(fields) > 3 {
 			flags = fields[3]
@@ -157,7 +157,7 @@ func TestScript_LineIsLost(t *testing.T) {
 			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
 			s.lineAcquire(t, lineCall{manager: "b", id: 1})
 			s.lineAcquire(t, lineCall{manager: "c", id: 1})
-			s.do(t, "DEL", "{"+theLock+"}:"+key)
+			s.do(t, "DEL", "{"+theLock+"}:lock_"+key)
 			s.lineAcquire(t, lineCall{manager: "c", id: 2})
 			s.lineAcquire(t, lineCall{manager: "b", id: 2})
 			if key == "line" {

@@ -1,8 +1,12 @@
 -- plain.lua is in the scripts of plain locks that know of the line: see line.lua.
 
--- tagged returns the beginning of the keys of a lock's line.
-local function tagged(key)
-  return string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+-- beside returns the name of a key of a lock's line. The locks "a" and "{a}", and permits, have
+-- different lines.
+local function beside(key, what)
+  if string.find(key, '{', 1, true) then
+    return key .. ':tag_' .. what
+  end
+  return '{' .. key .. '}:lock_' .. what
 end
 
 -- fair reports whether a record is that of a fair lock of this library. It returns false if the user

@@ -4,8 +4,8 @@ local micros = clock[1] * 1000000 + clock[2]
 
 -- keysOf returns the keys of the line of a lock, the channel, and the token counter.
 local function keysOf(key)
-  local tag = tagged(key)
-  return tag .. ':line', tag .. ':wants', 'redisson_lock__channel:' .. tag, 'redisson_lock_token:' .. tag
+  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+  return beside(key, 'line'), beside(key, 'wants'), 'redisson_lock__channel:' .. tag, 'redisson_lock_token:' .. tag
 end
 
 -- server returns the replication ID of the server, or '' if the user may not ask.
@@ -45,7 +45,7 @@ local function give(key)
   -- The end counts from the same instant as the message, however long the script takes.
   local done = redis.pcall('PEXPIREAT', key, string.format('%.0f', now + lease))
   if done == 1 then
-    done = redis.pcall('PUBLISH', channel .. ':' .. first, grant .. ' ' .. redis.sha1hex(secret .. grant))
+    done = redis.pcall('PUBLISH', channel .. ':' .. first, grant .. ' ' .. redis.sha1hex(secret .. key .. ' ' .. grant))
   end
   if type(done) == 'table' or done == 0 then
     redis.call('DEL', key)

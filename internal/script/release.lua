@@ -20,7 +20,7 @@
 local key, channel = KEYS[1], ARGV[#ARGV]
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
 local message = '00'
-if redis.pcall('EXISTS', key, tagged(key) .. ':line') ~= 0 then -- or an error: the line may be at the other master
+if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
   local line = theLine()
   pcall(line.depart, key, ARGV[1])
   if not gone then

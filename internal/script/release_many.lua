@@ -12,7 +12,7 @@ local function release(key, owner, channel)
     return gone
   end
   local message = '00'
-  if redis.pcall('EXISTS', key, tagged(key) .. ':line') ~= 0 then -- or an error: the line may be at the other master
+  if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
     local line = theLine()
     if gone == 0 then
       pcall(line.ended, key)

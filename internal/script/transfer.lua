@@ -43,7 +43,7 @@ for i = 4, #ARGV - 1 do
 end
 local n = outsiders(ARGV[#ARGV]) or -1
 if n >= 0 then
-  local inLine = redis.pcall('HLEN', tagged(key) .. ':wants')
+  local inLine = redis.pcall('HLEN', beside(key, 'wants'))
   n = n + (type(inLine) == 'number' and inLine or 0)
 end
 if last then

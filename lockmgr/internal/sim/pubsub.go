@@ -254,17 +254,17 @@ func (w *world) message(subscriber int, chanName, payload string) {
 	} else if w.strikes(MessageTwice) {
 		times = 2
 	}
-	grant, _ := wire.ReadGrant(p.n.secret(), payload)
 	d := w.fate.Between(w.set.latency/8, w.set.latency/2)
 	if w.strikes(MessageLate) {
 		d = w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)
 	}
 	from := w.releasing
-	rests := told{Grant: grant, served: wire.Served(payload)}
+	rests := told{served: wire.Served(payload)}
 	forced := 0
 	for _, l := range w.single {
 		if strings.HasPrefix(chanName, l.channel) {
 			rests.epoch, rests.counterEpoch = l.epoch, l.counterEpoch
+			rests.Grant, _ = wire.ReadGrant(p.n.secret(), l.key, payload)
 		}
 	}
 	if w.forcing {

@@ -126,14 +126,14 @@ func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 }
 
 // ReadGrant reads a message on the channel of a manager for a fair lock. ok is false unless the
-// message is a grant that was made with the manager's secret: see fair.lua.
-func ReadGrant(secret, message string) (g core.Grant, ok bool) {
+// message is a grant of the lock that was made with the manager's secret: see fair.lua.
+func ReadGrant(secret, name, message string) (g core.Grant, ok bool) {
 	end := strings.LastIndexByte(message, ' ')
 	if secret == "" || end < 0 {
 		return g, false
 	}
 	said, check := message[:end], message[end+1:]
-	if subtle.ConstantTimeCompare([]byte(check), []byte(hashOf(secret+said))) != 1 {
+	if subtle.ConstantTimeCompare([]byte(check), []byte(hashOf(secret+name+" "+said))) != 1 {
 		return g, false
 	}
 	var v [5]uint64

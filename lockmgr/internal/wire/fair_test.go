@@ -166,26 +166,28 @@ func TestFair_Queue(t *testing.T) {
 
 // A message grants something only if it was made with the manager's secret.
 func TestReadGrant(t *testing.T) {
-	const secret = "5ec7e7"
-	signed := func(said string) string { return said + " " + hashOf(secret+said) }
-	g, ok := ReadGrant(secret, signed("7 12345 1500000 2000 9"))
+	const secret, name = "5ec7e7", "a 7"
+	signed := func(said string) string { return said + " " + hashOf(secret+name+" "+said) }
+	g, ok := ReadGrant(secret, name, signed("7 12345 1500000 2000 9"))
 	require.True(t, ok)
 	require.Equal(t, core.Grant{Number: 7, Sent: 12345, Elapsed: 1500 * time.Millisecond, Lease: 2 * time.Second, Token: 9}, g)
 	for what, message := range map[string]string{
 		"a hint":                 "0",
 		"nothing":                "",
-		"another secret":         "7 12345 1500000 2000 9 " + hashOf("0"+"7 12345 1500000 2000 9"),
+		"another secret":         "7 12345 1500000 2000 9 " + hashOf("0"+name+" 7 12345 1500000 2000 9"),
 		"another number":         strings.Replace(signed("7 12345 1500000 2000 9"), "7", "8", 1),
-		"the check of a part":    "7 12345 1500000 2000 9 " + hashOf(secret+"7 12345 1500000"),
+		"the check of a part":    "7 12345 1500000 2000 9 " + hashOf(secret+name+" 7 12345 1500000"),
+		"another lock":           "7 12345 1500000 2000 9 " + hashOf(secret+"{a 7} 7 12345 1500000 2000 9"),
+		"the end of a name":      "7 7 12345 1500000 2000 9 " + hashOf(secret+"a 7 7 12345 1500000 2000 9"),
 		"a word too few":         signed("7 12345 1500000 2000"),
 		"a word too many":        signed("7 12345 1500000 2000 9 1"),
 		"no number":              signed("7 12345 x 2000 9"),
 		"a clock that went back": signed("7 12345 -1 2000 9"),
 		"too large":              signed("7 12345 1 2000 99999999999999999999"),
 	} {
-		_, ok := ReadGrant(secret, message)
+		_, ok := ReadGrant(secret, name, message)
 		require.False(t, ok, what)
 	}
-	_, ok = ReadGrant("", "7 12345 1500000 2000 9 "+hashOf("7 12345 1500000 2000 9"))
+	_, ok = ReadGrant("", name, "7 12345 1500000 2000 9 "+hashOf(name+" 7 12345 1500000 2000 9"))
 	require.False(t, ok, "a manager that asks for no grants by message")
 }

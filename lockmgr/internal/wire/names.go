@@ -21,16 +21,20 @@ const (
 	deadlinePrefix = "redisson_lock_timeout" // the deadlines of the waiters in the queue
 	latchPrefix    = "redisson_unlock_latch" // the result of one unlock, of Redisson only
 	takenSuffix    = ":timeout"              // the permits that are taken
-	lineSuffix     = ":line"                 // the managers that wait for a plain lock or permits: see line.lua
+	lineSuffix     = ":line"                 // the managers that wait for permits: see line.lua
 	wantsSuffix    = ":wants"                // and how many each wants
-	writerSuffix   = ":writer"               // the note of a writer that waits for readers
-	readHoldSuffix = ":rwlock_timeout:"      // a number follows
+	lockLineSuffix = ":lock_line"            // the managers that wait for a plain lock: see plain.lua
+	lockWantsEnd   = ":lock_wants"           // and what each wants
+	tagLineSuffix  = ":tag_line"             // the same of a lock whose name has braces
+	tagWantsSuffix = ":tag_wants"
+	writerSuffix   = ":writer"          // the note of a writer that waits for readers
+	readHoldSuffix = ":rwlock_timeout:" // a number follows
 	ProcessPrefix  = "holdfast:manager:"
 )
 
 var (
 	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
-	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, writerSuffix}
+	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsEnd, tagLineSuffix, tagWantsSuffix, writerSuffix}
 )
 
 // IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a colon

@@ -95,7 +95,7 @@ func (n *manager) heard(from, payload string) {
 	if !s.wanted {
 		return
 	}
-	grant, _ := wireformat.ReadGrant(n.secret, payload)
+	grant, _ := wireformat.ReadGrant(n.secret, key, payload)
 	served := wireformat.Served(payload)
 	if s.wake != nil {
 		s.wake.More = s.wake.More || s.wake.Message
