@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,49 @@ import (
 func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 	t.Helper()
 	faults.Do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)...)
+}
+
+// A manager whose user lacks what the line needs is served beside managers that stand in it, and beside others like it.
+func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
+	for _, denied := range []string{"-time", "-rpush", "-lrem", "-lindex", "-hget", "-time -lindex -lrem -rpush"} {
+		for _, beside := range []string{"others that can", "others that can't"} {
+			t.Run(denied+" beside "+beside, func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t).Unrestricted()
+				setUser(t, s, "less", append([]string{"+@all", "~*", "&*"}, strings.Fields(denied)...)...)
+				less := func(o *rueidis.ClientOption) { o.Username, o.Password = "less", secret }
+				patient, end := context.WithCancel(faults.Patient(t))
+				var others sync.WaitGroup
+				defer others.Wait()
+				defer end()
+				for range 2 {
+					opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}}
+					if beside != "others that can" {
+						less(&opt)
+					}
+					m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
+					t.Cleanup(func() { _ = m.Close(context.Background()) })
+					others.Go(func() {
+						for patient.Err() == nil {
+							if l, err := m.Lock(patient, "a"); err == nil {
+								time.Sleep(5 * milli)
+								_ = l.Unlock(context.Background())
+							}
+						}
+					})
+				}
+				opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}}
+				less(&opt)
+				m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
+				t.Cleanup(func() { _ = m.Close(context.Background()) })
+				for range 30 {
+					l := must(m.Lock(patient, "a"))(t)
+					time.Sleep(5 * milli)
+					mustUnlock(t, l)
+				}
+			})
+		}
+	}
 }
 
 // permissionTests take one permission away and say which calls fail then.

@@ -126,8 +126,8 @@ type now struct {
 
 func chooseLedger(ctx context.Context, mgr *lockmgr.Manager, ledger *ledger, job simple, time now) error {
 	// docs/choosing.md 9
-	hour := time.Now().Truncate(time.Hour)                            // each process begins here, at each hour and when it starts
-	waiting, cancel := context.WithDeadline(ctx, hour.Add(time.Hour)) // ends the wait, not the job
+	hour := time.Now().Truncate(time.Hour) // each process begins here, at each hour and when it starts
+	waiting, cancel := context.WithDeadline(ctx, hour.Add(time.Hour))
 	defer cancel()
 	return mgr.Do(ctx, "report", func(ctx context.Context, lock *lockmgr.Lock) error {
 		if done, err := ledger.Done(ctx, hour); done || err != nil { // SELECT count(*) > 0 FROM runs WHERE …

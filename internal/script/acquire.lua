@@ -13,7 +13,8 @@
 --         bulk string acquired, the last of the tokens taken
 --         integer     held by others: their record's remaining life in
 --                     milliseconds, -1 if it has none
---         array       the same number, of a record of another kind of lock
+--         array       the same number, of a record of another kind of lock. A second number means:
+--                     of a plain lock, but the manager does not stand in the line as it wants
 --
 -- A lock that is free, but for which managers stand in a line, is theirs. The first of them is granted
 -- the lock, or told: then the number is the life of its record, or for how long it has time to ask. With
@@ -26,6 +27,15 @@
 
 local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
+
+-- refused returns the answer to a manager that others come before.
+local function refused(left, joined)
+  if joined or want == '' then
+    return left
+  end
+  return {left, 0}
+end
+
 if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
   line = theLine()
   if redis.call('EXISTS', key) == 1 then
@@ -40,13 +50,13 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
       if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
         return {ttl}
       end
-      pcall(line.enter, key, want)
-      return ttl
+      local ok, joined = pcall(line.enter, key, want)
+      return refused(ttl, ok and joined)
     end
   else
-    local ok, left = pcall(line.refusal, key, want)
+    local ok, left, joined = pcall(line.refusal, key, want)
     if ok and left then
-      return left
+      return refused(left, joined)
     end
   end
 end

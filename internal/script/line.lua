@@ -115,8 +115,10 @@ local function join(line, wants, manager, n, id, life, flags, note)
     redis.call('RPUSH', line, manager)
   end
   redis.call('HSET', wants, manager, string.format('%d %d %d %s%s', n, id, now + life, flags, note or ''))
-  redis.pcall('PEXPIRE', line, life)
-  redis.pcall('PEXPIRE', wants, life)
+  if redis.call('PTTL', line) < life then -- others may wait for longer
+    redis.pcall('PEXPIRE', line, life)
+    redis.pcall('PEXPIRE', wants, life)
+  end
 end
 
 -- leave removes a manager from the line, unless a newer script has joined.

@@ -169,6 +169,18 @@ func TestScript_LineIsLost(t *testing.T) {
 	})
 }
 
+// A manager that waits for a short time shortens the life of nobody's position.
+func TestScript_LineKeepsItsLife(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		s.lineAcquire(t, lineCall{manager: "b", id: 1})
+		s.run(t, s.wire, "acquire", []string{theLock}, []string{"30000", "0", "c 1 300 ", "c:1"})
+		for _, key := range []string{"line", "wants"} {
+			require.Equal(t, "50000", s.show(s.do(t, "PTTL", "{"+theLock+"}:lock_"+key)))
+		}
+	})
+}
+
 // A manager is told instead of granted if it cannot be granted by message, or if clients subscribe that are in no line.
 // The lock stays free for the manager for two seconds. A manager that should listen and does not leaves the line.
 func TestScript_LineTells(t *testing.T) {

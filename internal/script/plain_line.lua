@@ -69,18 +69,21 @@ local function serve(key)
   return first and till - now, false
 end
 
--- enter joins the line, if the manager wants that. If a key of the line may be at the other master of a
--- slot that is moved, nobody joins.
+-- enter joins the line, if the manager wants that, and reports whether the manager has what it wants. If
+-- a key of the line may be at the other master of a slot that is moved, nobody joins.
 local function enter(key, want)
   local manager, id, life, flags, note = string.match(want, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
   local line, wants = keysOf(key)
-  if not manager or life == '0' or type(redis.pcall('EXISTS', key, line, wants)) ~= 'number' then
-    return
+  if not manager or life == '0' then
+    return true
+  elseif type(redis.pcall('EXISTS', key, line, wants)) ~= 'number' then
+    return false
   end
   if note ~= '' then
     note = table.concat({note, string.format('%.0f', micros), server()}, ' ')
   end
   join(line, wants, manager, 1, tonumber(id), tonumber(life), flags, note)
+  return true
 end
 
 -- depart leaves the line, if there is a manager in want.
@@ -94,20 +97,24 @@ end
 
 -- refusal refuses a free lock to a manager that others come before. The manager enters the line, and
 -- the line is served. refusal returns for how many milliseconds another manager has the lock, or time to
--- ask. It returns nil or false if the manager may take the lock.
+-- ask, and whether the manager has what it wants. It returns nil or false if the manager may take the
+-- lock: also if the manager can't stand in the line, as clients of Redisson can't.
 local function refusal(key, want)
   local manager = string.match(want, '^%S+')
   local line, wants, channel = keysOf(key)
   if ahead(line, wants, channel, manager, 0) == 0 then
     return
   end
-  pcall(enter, key, want)
+  local entered, joined = pcall(enter, key, want)
+  if not (entered and joined) then
+    return
+  end
   local ok, left = pcall(serve, key)
   if redis.call('EXISTS', key) == 1 then -- another manager was granted the lock
-    return redis.call('PTTL', key)
+    return redis.call('PTTL', key), true
   end
   -- All who came before may be gone: serve has found that nobody hears them.
-  return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left
+  return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left, true
 end
 
 -- released serves the line of a lock from which an owner was removed, and tells the clients that are in

@@ -99,7 +99,7 @@ func TestScript_WithoutTime(t *testing.T) {
 	u.wire = w
 	require.Equal(t, "nil", u.lineAcquire(t, lineCall{manager: "a", id: 1}))
 	require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "b", id: 1}))
-	require.Equal(t, "30000", u.lineAcquire(t, lineCall{manager: "c", id: 1}))
+	require.Equal(t, "[30000 0]", u.lineAcquire(t, lineCall{manager: "c", id: 1}), "it learns that it is in no line")
 	require.Equal(t, "a:1=1 for 30000 b", s.line(t))
 	require.Equal(t, "0", s.eval(t, w, "release", []string{theLock}, []string{"a:1"}))
 	require.Equal(t, "nil", s.eval(t, w, "acquire", []string{theLock}, []string{"30000", "0", "c:1"}), "it is not known who is in the line")

@@ -227,6 +227,8 @@ type Reply struct {
 	Kept bool
 	// WriterWaits is set if a writer of another process waits for the readers to leave.
 	WriterWaits bool
+	// Outside is set if an acquire was refused, and its manager could not join the line.
+	Outside bool
 	// HandedOn is set if a release has granted the lock to a manager of the line, or has told the
 	// manager that the lock is free.
 	HandedOn bool

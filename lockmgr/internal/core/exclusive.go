@@ -24,6 +24,7 @@ func (exclusive) special(*name) special { return new(lined) }
 type lined struct {
 	place    uint64   // the number of a hold that is granted by message, or zero
 	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
+	outside  bool     // the newest script that should join the line could not: see steps
 	grants
 	position
 }
@@ -83,16 +84,36 @@ func (n *name) lined() bool {
 // hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
 func (l *lined) hear(m *Machine, n *name) {
 	before := l.own
-	if l.position.hear(m, n); l.own && !before {
+	if l.position.hear(m, n); l.own && !before && !l.outside {
+		l.counted(m, n, true)
+	}
+}
+
+// counted subscribes to the channel of those who may stand in the line, or ends the subscription.
+func (l *lined) counted(m *Machine, n *name, counts bool) {
+	if counts {
 		m.stats.Subscriptions++
 		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+	} else {
+		m.stats.Subscriptions--
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+	}
+}
+
+// steps notes whether the manager can stand in the line. A user may lack a permission, or the server
+// memory. A manager outside is one of the clients that stand in no line: others count it among these, and
+// it hears the messages for these.
+func (l *lined) steps(m *Machine, n *name, outside bool) {
+	if outside != l.outside {
+		if l.outside = outside; l.own {
+			l.counted(m, n, !outside)
+		}
 	}
 }
 
 func (l *lined) unsubscribed(m *Machine, n *name) {
-	if l.own {
-		m.stats.Subscriptions--
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+	if l.own && !l.outside {
+		l.counted(m, n, false)
 	}
 	l.position.unsubscribed(m, n)
 }
@@ -105,7 +126,10 @@ func (l *lined) hears(n *name, ev Wake) (Wake, bool) {
 	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
 		l.newest = ev.Grant
 	}
-	return l.position.hears(n, ev)
+	message := ev.Message
+	ev, ok := l.position.hears(n, ev)
+	ev.Message = ev.Message || message && l.outside
+	return ev, ok
 }
 
 // leftovers reports whether a script must leave the line, or remove a record that nobody wants.
@@ -143,6 +167,9 @@ func (l *lined) answered(m *Machine, r *Reply) {
 		return
 	}
 	l.ranAt(r.Op.Sent)
+	if op := r.Op; op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind {
+		l.steps(m, n, r.Outside)
+	}
 	l.unwanted = slices.DeleteFunc(l.unwanted, func(number uint64) bool { return slices.Contains(r.Op.OtherNumbers, number) })
 	if r.Op.Verb != VerbRelease {
 		return

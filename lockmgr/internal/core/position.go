@@ -122,7 +122,7 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // here, the manager leaves the line. A message on the channel of the name, of a script that has served
 // no line, is of an outsider.
 func (p *position) told(m *Machine, n *name, ev Wake) {
-	if ev.Message && ev.Place == 0 && !ev.More {
+	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
 		p.outsiders.hear(m.now, &n.details.turns, &m.cfg)
 	}
 	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 {

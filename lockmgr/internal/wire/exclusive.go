@@ -217,11 +217,12 @@ func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	case Int:
 		r.TTL = ReadMillis(a.Int)
 		return true
-	case Array: // the same, of a record of another kind of lock
-		if !a.is(Int) {
+	case Array: // the same, of a record of another kind of lock, or of a manager that can't stand in the line
+		r.OtherKind, r.Outside = a.is(Int), op.Lined && a.is(Int, Int)
+		if !r.OtherKind && !r.Outside {
 			return false
 		}
-		r.TTL, r.OtherKind = ReadMillis(a.Array[0].Int), true
+		r.TTL = ReadMillis(a.Array[0].Int)
 		return true
 	}
 	return false
