@@ -83,10 +83,10 @@ func (n *name) lined() bool {
 
 // hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
 func (l *lined) hear(m *Machine, n *name) {
-	before := l.own
-	if l.position.hear(m, n); l.own && !before && !l.outside {
+	if !l.own && !l.outside && n.sub != subNone {
 		l.counted(m, n, true)
 	}
+	l.position.hear(m, n)
 }
 
 // counted subscribes to the channel of those who may stand in the line, or ends the subscription.

@@ -10,6 +10,9 @@ func (m *Machine) subscribe(n *name) {
 	n.sub = subPending
 	m.blind++
 	m.stats.Subscriptions += n.channels()
+	if n.kind == Exclusive { // its other channels come first: who is counted late counts as a client in no line
+		n.makeDetails().special.hear(m, n)
+	}
 	m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items()})
 }
 
