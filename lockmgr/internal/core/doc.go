@@ -316,6 +316,9 @@
 //	subscription lost     the same; its confirmation is a wake-up
 //	other kind of lock    requests fail with ErrKind
 //	place lost            the request joins again at the end of the queue
+//	position lost         the manager joins the line with its next try, after lookAgain at most
+//	grant lost            the next try finds the record, which lives for GrantLease
+//	line not joined       the manager is one of the clients that stand in no line: see lined
 //	manager dead          its places go after Config.PlaceTime
 //	renewal: no record    the hold is lost at once
 //	renewal fails         tried again until the deadline, then lost
