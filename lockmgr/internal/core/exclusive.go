@@ -151,8 +151,7 @@ func (l *lined) told(m *Machine, n *name, ev Wake) {
 	l.position.told(m, n, ev)
 }
 
-// answered notes what an answer says of the line. After a run of grants a release that has told nobody of
-// the line may still leave somebody waiting.
+// answered notes what an answer says of the line.
 func (l *lined) answered(m *Machine, r *Reply) {
 	e := r.Op.entry
 	n := e.of
@@ -171,9 +170,15 @@ func (l *lined) answered(m *Machine, r *Reply) {
 		l.steps(m, n, r.Outside)
 	}
 	l.unwanted = slices.DeleteFunc(l.unwanted, func(number uint64) bool { return slices.Contains(r.Op.OtherNumbers, number) })
-	if r.Op.Verb != VerbRelease {
-		return
+	if r.Op.Verb == VerbRelease {
+		l.released(m, e, r)
 	}
+}
+
+// released notes what the answer to a release says of others. After a run of grants a release that has
+// told nobody of the line may still leave somebody waiting.
+func (l *lined) released(m *Machine, e *entry, r *Reply) {
+	n := e.of
 	if e.number != 0 {
 		l.outsiders.had += m.now - e.since
 	}
