@@ -295,7 +295,7 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 		held = append(held, mustLockEach(t, other, []string{"r", "w", "x"}, lockmgr.Exclusive())...)
 		f := m.LockAllAsync(mixed)
 		time.Sleep(20 * milli) // in which the channels are confirmed, and a try is answered
-		require.Len(t, w.server.PubSubChannels(""), 5)
+		require.Len(t, w.server.PubSubChannels(""), 7, "one more for each plain lock")
 		before := m.Stats().Polls
 		for _, l := range held {
 			time.Sleep(100 * milli)
@@ -348,4 +348,29 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	require.Equal(t, []lockmgr.Edge{{Owner: held.Owner().String(), Name: "b", Holder: held.Owner().String()}}, cycle.Cycle)
 	mustUnlock(t, held)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a", "b", "c", "d"))
+}
+
+// A set of a manager that also waits for a single name of the set, in the line of that name, is served beside other
+// managers in the line.
+func TestSet_BesideTheLineOfItsManager(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	patient, end := context.WithCancel(faults.Patient(t))
+	var singles sync.WaitGroup
+	defer singles.Wait()
+	defer end()
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	for _, m := range []*lockmgr.Manager{m, dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})} {
+		singles.Go(func() {
+			for patient.Err() == nil {
+				if l, err := m.Lock(patient, "a"); err == nil {
+					time.Sleep(2 * milli)
+					_ = l.Unlock(context.Background())
+				}
+			}
+		})
+	}
+	for range 5 {
+		mustUnlock(t, must(m.LockAll(patient, lockmgr.All("a", "b")))(t))
+	}
 }

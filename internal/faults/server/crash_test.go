@@ -44,7 +44,7 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 		faults.Eventually(t, func() bool {
 			// Refused, subscribed, and refused again as it had to make sure.
 			s := c.stats(t)
-			return s.waiting == *waiters && s.subscriptions == 2 && s.wakes >= 1 && s.acquires >= 2
+			return s.waiting == *waiters && s.subscriptions == 3 && s.wakes >= 1 && s.acquires >= 2
 		})
 	}
 

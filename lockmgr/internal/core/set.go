@@ -28,6 +28,9 @@ type set struct {
 // hears notes whether the messages of an item are delivered. The set is subscribed if the messages
 // of all items are delivered.
 func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
+	if ev.Place == LinePlace {
+		return ev, false
+	}
 	if i := ev.Item - 1; s.delivered[i] != ev.Subscribed {
 		s.delivered[i] = ev.Subscribed
 		if ev.Subscribed {

@@ -170,6 +170,10 @@ func OwnChannel(k core.Kind, manager, name string) string { return ChannelOf(k, 
 // a name. No message is published there.
 func LineChannel(k core.Kind, name string) string { return ChannelOf(k, name) + ":line" }
 
+// SetChannel returns the channel by which the server counts the managers in which a set waits for a
+// name. Their connections may count as those of managers in the line, too: see plain.lua.
+func SetChannel(k core.Kind, name string) string { return ChannelOf(k, name) + ":set" }
+
 // KindName returns the name of a kind of lock.
 func KindName(k core.Kind) string { return formats[k].name }
 
