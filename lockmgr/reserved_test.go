@@ -43,6 +43,9 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 			}
 			f := managers[1].LockAsync(kind+name, opts...)
 			requirePending(t, f, "another manager holds it")
+			if kind == "plain:" {
+				faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "KEYS", "*_line"), kind+name) })
+			}
 			time.Sleep(20 * time.Millisecond) // both subscribe
 			for _, channel := range strings.Fields(faults.Do(t, s, "PUBSUB", "CHANNELS")) {
 				mu.Lock()
