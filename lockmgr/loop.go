@@ -214,19 +214,15 @@ func (p *loop) perform(e core.Effect) {
 		}
 		for i, it := range e.Items {
 			p.watch(watchKey{name: e.Name, item: i + 1}, wire.ChannelOf(it.Kind, it.Name))
-			if it.Kind == core.Exclusive {
-				p.watch(watchKey{name: e.Name, item: i + 1, place: core.LinePlace}, wire.SetChannel(it.Kind, it.Name))
-			}
+			p.watch(watchKey{name: e.Name, item: i + 1, place: core.LinePlace}, wire.SetChannel(it.Kind, it.Name))
 		}
 	case core.Unsubscribe:
 		if e.Items == nil {
 			p.unwatch(watchKey{name: e.Name, place: e.Place})
 		}
-		for i, it := range e.Items {
+		for i := range e.Items {
 			p.unwatch(watchKey{name: e.Name, item: i + 1})
-			if it.Kind == core.Exclusive {
-				p.unwatch(watchKey{name: e.Name, item: i + 1, place: core.LinePlace})
-			}
+			p.unwatch(watchKey{name: e.Name, item: i + 1, place: core.LinePlace})
 		}
 	case *core.Notice:
 		p.notice(e)

@@ -47,13 +47,10 @@ type Options struct {
 
 	// PassCount and PassTime bound a run: how many grants in a row a manager makes, and for how
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
-	// The manager asks the server at least every 8*PassCount grants. After a run a plain lock, or the
+	// The manager asks the server at least every 8*PassCount grants. After a run the lock, or the
 	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, and sets,
-	// which stand in no line, a manager pauses for as long as its run took, or for a short time if
-	// they subscribe and are not heard. After a run of a
-	// read-write lock or a set, the manager stands back until the others have had it for as long as
-	// the run took, times the number of processes that seem to want it. If the manager hears of
-	// nobody, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
+	// which stand in no line, a manager pauses for as long as its run took. If they subscribe and are
+	// not heard, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
 	// processes that poll, or up to 130 ms if there are subscribers, which may be far away. Fair
 	// locks have no runs. Defaults 32 and 100 ms.
 	PassCount int

@@ -48,7 +48,7 @@ func TestReadWrite_WriterIsWokenByTheLastReader(t *testing.T) {
 	f := other.LockAsync("doc", lockmgr.Exclusive())
 	behind := other.LockAsync("doc", lockmgr.Shared())
 	mustUnlock(t, second)
-	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 3 })
 	requirePending(t, f)
 	requirePending(t, behind, "a reader waits behind a writer of its manager")
 	faults.ByMessage(t, other, func() {
@@ -65,7 +65,7 @@ func TestReadWrite_DowngradeWakesReaders(t *testing.T) {
 	owner := m.NewOwner()
 	w := mustLock(t, m, "doc", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
 	f := other.LockAsync("doc", lockmgr.Shared())
-	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 3 })
 	r := mustTryLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(owner))
 	requirePending(t, f)
 	w = mustPass(t, w, other, f)
@@ -132,7 +132,7 @@ func TestReadWrite_TryLockUpgrades(t *testing.T) {
 	require.Positive(t, w.Token())
 	require.Equal(t, "write", mustInspect(t, m, "doc").Mode)
 	f := other.LockAsync("doc", lockmgr.Shared())
-	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 3 })
 	requirePending(t, f)
 	mustUnlock(t, w)
 	l := must(f.Await(ctx))(t, "it reads again, and so may others")
@@ -179,7 +179,7 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 	one := mustLock(t, m, "doc", lockmgr.Shared())
 	two := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
 	f := other.LockAsync("doc", lockmgr.Exclusive())
-	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 1 })
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions == 3 })
 	require.True(t, must(m.ForceUnlock(ctx, "doc"))(t))
 	for _, l := range []*lockmgr.Lock{one, two} {
 		faults.AwaitClosed(t, l.Lost(), "the loss is told")
@@ -290,21 +290,32 @@ func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 	}
 }
 
-// A writer that has given up keeps further readers out for three seconds and their retry, no more.
+// A writer that has given up keeps no readers out. A set that has, does so for three seconds and their
+// retry, no more.
 func TestReadWrite_WriterThatGaveUp(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, writer := w.managers(lockmgr.Options{})
-		reads := mustLock(t, m, "doc", lockmgr.Shared())
-		_, err := writer.Lock(t.Context(), "doc", lockmgr.Exclusive(), lockmgr.MaxWait(200*milli))
-		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
-		gaveUp := time.Now()
-		third, _ := w.manager(lockmgr.Options{})
-		late := mustLock(t, third, "doc", lockmgr.Shared())
-		require.Less(t, time.Since(gaveUp), 3200*milli)
-		require.Greater(t, time.Since(gaveUp), second, "else this shows nothing")
-		mustUnlock(t, late)
-		mustUnlock(t, reads)
-	})
+	for _, set := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, writer := w.managers(lockmgr.Options{})
+			reads := mustLock(t, m, "doc", lockmgr.Shared())
+			third, _ := w.manager(lockmgr.Options{})
+			f := writer.LockAsync("doc", lockmgr.Exclusive(), lockmgr.MaxWait(200*milli))
+			if set {
+				f = writer.LockAllAsync(lockmgr.Set{Exclusive: []string{"doc"}}, lockmgr.MaxWait(200*milli))
+			}
+			time.Sleep(50 * milli)
+			require.ErrorIs(t, errOf(third.TryLock(t.Context(), "doc", lockmgr.Shared())), lockmgr.ErrNotAcquired, "a writer waits")
+			require.ErrorIs(t, errOf(f.Await(t.Context())), lockmgr.ErrWaitTimeout)
+			gaveUp := time.Now()
+			late := mustLock(t, third, "doc", lockmgr.Shared())
+			if set {
+				require.Less(t, time.Since(gaveUp), 3200*milli)
+			} else {
+				require.Less(t, time.Since(gaveUp), 20*milli)
+			}
+			mustUnlock(t, late)
+			mustUnlock(t, reads)
+		})
+	}
 }
 
 // A try to read is never refused while only readers of its own process have the name, or ask for it: not

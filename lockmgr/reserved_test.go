@@ -65,6 +65,11 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 		mustUnlock(t, one)
 		mustUnlock(t, mustAwait(t, f))
 	}
+	reads := mustLock(t, managers[0], "read:plain", lockmgr.Shared())
+	g := managers[1].LockAllAsync(lockmgr.Set{Exclusive: []string{"read:plain"}}) // leaves a note
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "KEYS", "*:writer") != "" })
+	mustUnlock(t, reads)
+	mustUnlock(t, mustAwait(t, g))
 	l, err := managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}})
 	require.NoError(t, err)
 	mustUnlock(t, l)

@@ -33,7 +33,7 @@ var coreMutants = []mutant{
 	{"unknown", "no clean-up when nobody is left", machine, "Machine.releaseOrRest", "e.upkeep().unknown.strays() > 0 || ", "", stories},
 	{"unknown", "suspects dropped at once", machine, "unknown.named", "!s.stray || s.until <= sent", "true", stories},
 	{"unknown", "one removal explains all suspects", machine, "unknown.removed", "u.strays() == 1", "u.strays() >= 1", stories},
-	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil && m.mayKeep(e):\n\t\tm.keep(e)", "case r == nil:\n\t\tm.rest(e)", seeds},
+	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil, !n.rules().passes(e, r):\n\t\tm.release(e)", "case r == nil:\n\t\tm.rest(e)\n\tcase !n.rules().passes(e, r):\n\t\tm.release(e)", seeds},
 
 	{"health", "nobody is told", machine, "Machine.tick", "m.tellOfServers()", "", seeds},
 	{"health", "a server that fails fails requests for others", machine, "Machine.tellOfServer", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
@@ -65,11 +65,11 @@ var coreMutants = []mutant{
 
 	{"read-write", "readers join a writer", machine, "readWrite.joins", " && k.side(e) == Shared", "", rwSeeds},
 	{"read-write", "a reader's entry passes to a writer", machine, "readWrite.passes", "r.Side == Shared || !e.open", "true", rwSeeds},
-	{"read-write", "open from the answer only", machine, "Machine.send", "e.open = e.open || side == Shared", "", rwSeeds},
 	{"read-write", "joins what may be gone", machine, "Machine.prepareJoin", "case !needsMore && !u.doubt.open():", "case !needsMore:", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "Machine.unlock", "e.hold != nil", "e.hold != nil && false", rwSeeds},
 	{"read-write", "a writer gets a reader's token", machine, "tokens.take", "t.next = t.last + 1", "", rwSeeds},
 	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "run == standBack && !u.writerWaits", "false", stories},
+	{"read-write", "readers do not ask whether others wait", machine, "Machine.decideRun", " || e.hold != nil && run.ended(most, m.now, &m.cfg)", "", stories},
 	{"read-write", "an upgrade beside another local reader", machine, "Machine.upgrade", "e.hold != h || h.next() != nil || ", "", rwSeeds},
 
 	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item", "false", setSeeds},
@@ -90,12 +90,10 @@ var coreMutants = []mutant{
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
 	{"fair lock", "a transfer never gives way", machine, "line.fill", "e.hold == nil", "false", fairSeeds},
 	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.GaveWay", "false", stories},
-	{"fair lock", "deaf when it has given way", machine, "Machine.gaveWay", "n.details.special.hear(m, n)", "", fairSeeds},
 	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
 	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
 	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < all.ran || ", "", stories},
 	{"fair lock", "rows of places fall apart", machine, "line.fill", "op.Verb != VerbAcquire && l.passed", "false", stories},
-	{"fair lock", "a grant by message from the future", machine, "Machine.takeGrant", "since > m.now || ", "", stories},
 	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
 	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.details.special.takes(n, g.Number) || ", "", stories},
 	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "n.details.special.told(m, n, ev)", "", stories},
@@ -107,7 +105,7 @@ var coreMutants = []mutant{
 	{"line", "a script does not name the place", machine, "lined.fill", "op.OtherNumbers = append(op.OtherNumbers, l.place)", "", stories},
 	{"line", "a grant for another place stays", machine, "lined.told", "l.unwanted = append(l.unwanted, g.Number)", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "lined.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
-	{"line", "no pause for a client that was never heard", machine, "lined.released", "l.outsiders.pauseInCase(m.now, t.others, &m.cfg, &m.jitter)", "", stories},
+	{"line", "no pause for a client that was never heard", machine, "Machine.releasedBeside", "o.pauseInCase(m.now, run.others, &m.cfg, &m.jitter)", "", stories},
 	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
 
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},

@@ -50,11 +50,11 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
       if fair(key) or redis.call('HEXISTS', key, 'mode') == 1 then
         return {ttl}
       end
-      local ok, joined = pcall(line.enter, key, want)
+      local ok, joined = pcall(line.enter, key, want, whole)
       return refused(ttl, ok and joined)
     end
   else
-    local ok, left, joined = pcall(line.refusal, key, want)
+    local ok, left, joined = pcall(line.refusal, key, want, whole, whole)
     if ok and left then
       return refused(left, joined)
     end

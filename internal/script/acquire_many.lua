@@ -17,7 +17,7 @@ local function acquire(key, owner)
       return ttl
     end
     if ttl == -2 then
-      local ok, left = pcall(theLine().refusal, key, '')
+      local ok, left = pcall(theLine().refusal, key, '', whole, whole)
       if ok and left then
         return left
       end

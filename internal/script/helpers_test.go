@@ -134,11 +134,13 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	case "transfer", "reserve":
 		args = append(slices.Clip(args), channelName(keys[0]))
 	case "readwrite_acquire":
-		args = append(waitsOf(args), "{"+keys[0]+"}")
+		args = slices.Insert(slices.Clip(args), 3, "", "{"+keys[0]+"}")
 	case "several_acquire":
 		args = waitsOf(args)
-	case "readwrite_transfer", "readwrite_release":
+	case "readwrite_transfer":
 		args = append(slices.Clip(args), "{"+keys[0]+"}", "redisson_rwlock:{"+keys[0]+"}")
+	case "readwrite_release":
+		args = append(append([]string{"", "{" + keys[0] + "}"}, args...), "redisson_rwlock:{"+keys[0]+"}")
 	case "release_many":
 		owners := args
 		args = nil

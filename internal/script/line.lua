@@ -1,6 +1,6 @@
 -- line.lua is in the scripts that serve a line. A line has the managers of this library that wait for
--- a plain lock, or for permits of a name, in the order in which they came. Each manager has one
--- position, for all its requests. A plain lock counts as one permit. A line has two keys:
+-- a lock, or for permits of a name, in the order in which they came. Each manager has one position, for
+-- all its requests. For plain and read-write locks see plain_line.lua. A line has two keys:
 --
 --   line    list of the managers, the first is next
 --   wants   hash: manager -> "n id till flags", and for a plain lock the note of a grant by message
@@ -12,7 +12,7 @@
 --                  d: the manager may be deaf: it does not listen on its channel and asks from
 --                  time to time, or the server does not count all who listen
 --
--- A script of a plain lock says what its manager wants in one text, which begins with "manager id life
+-- A script of a lock says what its manager wants in one text, which begins with "manager id life
 -- flags". The manager keeps its position for life, in ms. If life is 0, the manager does not join. If
 -- the manager can be granted the lock by message, the note follows:
 --
@@ -143,7 +143,7 @@ local function tell(line, wants, channel, free)
       return
     end
     local told = string.find(flags, 't')
-    local heard = told or redis.pcall('PUBLISH', channel .. ':' .. manager, free) ~= 0
+    local heard = told or redis.pcall('PUBLISH', channel .. ':' .. manager, '1') ~= 0
     if not heard and not string.find(flags, 'd') then
       remove(line, wants, manager)
     else

@@ -1,4 +1,6 @@
--- plain.lua is in the scripts of plain locks that know of the line: see line.lua.
+-- plain.lua is in the scripts of plain and of read-write locks that know of the line: see line.lua.
+
+local whole = 1000000 -- permits of a lock that is free
 
 -- beside returns the name of a key of a lock's line. The locks "a" and "{a}", and permits, have
 -- different lines.

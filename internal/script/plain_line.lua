@@ -1,11 +1,12 @@
--- plain_line.lua is in the scripts of plain locks, after plain.lua and line.lua.
+-- plain_line.lua is in the scripts of plain and of read-write locks, after plain.lua and line.lua. A plain
+-- lock, and a writer, need all of the permits of a name, whole. A reader needs one.
 
 local micros = clock[1] * 1000000 + clock[2]
 
 -- keysOf returns the keys of the line of a lock, the channel, and the token counter.
 local function keysOf(key)
   local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
-  return beside(key, 'line'), beside(key, 'wants'), 'redisson_lock__channel:' .. tag, 'redisson_lock_token:' .. tag
+  return beside(key, 'line'), beside(key, 'wants'), channels .. tag, 'redisson_lock_token:' .. tag
 end
 
 -- server returns the replication ID of the server, or '' if the user may not ask.
@@ -55,23 +56,29 @@ local function give(key)
   return tonumber(lease)
 end
 
--- serve grants a free lock to the first manager of the line, or tells it that the lock is free. It
--- returns for how many milliseconds the manager has the lock, or has time to ask. It returns nil if
--- nobody is in the line. given is set after a grant.
-local function serve(key)
-  local lease = give(key)
+-- serve grants a free lock to the first manager of the line, or tells the managers for which free permits
+-- are. It returns for how many milliseconds the first manager has the lock, or has time to ask. It
+-- returns nil if nobody is in the line. given is set after a grant.
+local function serve(key, free)
+  local lease = free == whole and give(key)
   if lease then
     return lease, true
   end
   local line, wants, channel = keysOf(key)
-  tell(line, wants, channel, 1)
+  tell(line, wants, channel, free)
   local first, _, _, till = at(line, wants, 0)
   return first and till - now, false
 end
 
--- enter joins the line, if the manager wants that, and reports whether the manager has what it wants. If
--- a key of the line may be at the other master of a slot that is moved, nobody joins.
-local function enter(key, want)
+-- wanted returns how many permits the managers of the line need. It stops at more than most.
+local function wanted(key, most)
+  local line, wants, channel = keysOf(key)
+  return ahead(line, wants, channel, nil, most)
+end
+
+-- enter joins the line for n permits, if the manager wants that, and reports whether the manager has what
+-- it wants. If a key of the line may be at the other master of a slot that is moved, nobody joins.
+local function enter(key, want, n)
   local manager, id, life, flags, note = string.match(want, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
   local line, wants = keysOf(key)
   if not manager or life == '0' then
@@ -82,7 +89,7 @@ local function enter(key, want)
   if note ~= '' then
     note = table.concat({note, string.format('%.0f', micros), server()}, ' ')
   end
-  join(line, wants, manager, 1, tonumber(id), tonumber(life), flags, note)
+  join(line, wants, manager, n, tonumber(id), tonumber(life), flags, note)
   return true
 end
 
@@ -95,21 +102,21 @@ local function depart(key, want)
   end
 end
 
--- refusal refuses a free lock to a manager that others come before. The manager enters the line, and
--- the line is served. refusal returns for how many milliseconds another manager has the lock, or time to
--- ask, and whether the manager has what it wants. It returns nil or false if the manager may take the
--- lock: also if the manager can't stand in the line, as clients of Redisson can't.
-local function refusal(key, want)
+-- refusal refuses n of the free permits to a manager if others come before it. The manager enters the
+-- line, and the line is served. refusal returns for how many milliseconds others have the lock, or the
+-- first manager has time to ask, and whether the manager has what it wants. It returns nil or false if
+-- the manager may take the lock: also if the manager can't stand in the line, as clients of Redisson can't.
+local function refusal(key, want, n, free)
   local manager = string.match(want, '^%S+')
   local line, wants, channel = keysOf(key)
-  if ahead(line, wants, channel, manager, 0) == 0 then
+  if ahead(line, wants, channel, manager, free - n) <= free - n then
     return
   end
-  local entered, joined = pcall(enter, key, want)
+  local entered, joined = pcall(enter, key, want, n)
   if not (entered and joined) then
     return
   end
-  local ok, left = pcall(serve, key)
+  local ok, left = pcall(serve, key, free)
   if redis.call('EXISTS', key) == 1 then -- another manager was granted the lock
     return redis.call('PTTL', key), true
   end
@@ -117,8 +124,8 @@ local function refusal(key, want)
   return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left, true
 end
 
--- released serves the line of a lock from which an owner was removed, and tells the clients that are in
--- no line. It returns what release.lua returns.
+-- released serves the line of a plain lock from which an owner was removed, and tells the clients that
+-- stand in no line. It returns what release.lua returns.
 local function released(key, channel, owner)
   local free = type(redis.pcall('DEL', key)) == 'number' -- a record has one holder: what is left has none
   local line, wants = keysOf(key)
@@ -128,7 +135,7 @@ local function released(key, channel, owner)
   end
   local ok, left, given = false, nil, false
   if free then
-    ok, left, given = pcall(serve, key)
+    ok, left, given = pcall(serve, key, whole)
   end
   -- After a grant the lock is taken, and nobody needs to know.
   local told = ok and given and 0 or publish(channel, ok and '00' or '0')
@@ -138,6 +145,6 @@ end
 -- ended serves the line of a lock that is free, because its record has ended by itself.
 local function ended(key)
   if redis.pcall('EXISTS', key) == 0 then
-    serve(key)
+    serve(key, whole)
   end
 end

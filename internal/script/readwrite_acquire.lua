@@ -7,47 +7,60 @@
 -- ARGV[2]   lease in milliseconds
 -- ARGV[3]   how many fencing tokens to take, 0 for none; a reader takes none and
 --           gets the last one that was taken
--- ARGV[4]   the new holder
--- ARGV[5..] further holders of the same manager that the record may carry
--- and the last two: for how long the note of a writer that waits lasts, in milliseconds, 0:
---           the request does not wait; and the prefix of the readers' keys,
---           prefix:holder:rwlock_timeout:i, and of the note, prefix:writer
+-- ARGV[4]   what the manager wants of the line, see line.lua; or empty
+-- ARGV[5]   the prefix of the readers' keys, prefix:holder:rwlock_timeout:i, and of the note,
+--           prefix:writer
+-- ARGV[6]   the new holder
+-- ARGV[7..] further holders of the same manager that the record may carry
 --
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens
 --         integer     held by others: the record's remaining life in
 --                     milliseconds, -1 if it has none. For a reader that a note
---                     keeps out: that of the note, if it ends sooner
---         array       the same number, of a record of another kind of lock
+--                     keeps out: that of the note, if it ends sooner. For a manager that others
+--                     come before: for how long the first of them has time to ask
+--         array       the same number, of a record of another kind of lock. A second number means:
+--                     of a read-write lock, but the manager does not stand in the line as it wants
+--
+-- A manager that is refused joins the line with ARGV[4], and a manager that gets the lock leaves. A writer
+-- in the line keeps out the readers behind it, so the readers before it come to an end.
 --
 -- Safe to repeat: what an earlier run has left is among the holders that are
 -- removed first. A reader whose own key has expired is removed, too. The life of
 -- a record that others share is never shortened.
 --
--- A writer that waits for readers leaves a note, which expires if the writer asks no more. While the
--- note is there, no further reader is granted while others read. So the readers come to an end. The
--- last one leaves the note 100 ms, in which no reader is granted at all: a writer can take the lock,
--- however near other readers are. The writer removes the note. So readers and writers that wait while
--- somebody writes have equal chances.
+-- A set that waits to write stands in no line. It leaves a note, which expires if the set asks no more:
+-- see several_acquire.lua. While the note is there, no further reader is granted while others read. The
+-- last reader leaves the note 100 ms, in which no reader is granted at all. A writer removes the note.
 --
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
 -- expired. So a key that is missing is looked for once more, together with the record: a
 -- server that has only some keys of a command fails it then, and the script with it.
-local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local waits, note = ARGV[#ARGV - 1], ARGV[#ARGV] .. ':writer'
+local key, side, lease, want, prefix = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[5]
+local note, n = prefix .. ':writer', side == 'read' and 1 or whole
 local function timeout(holder, i)
-  return ARGV[#ARGV] .. ':' .. holder .. ':rwlock_timeout:' .. i
+  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 local function alive(own)
   return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
-local mode = redis.call('HGET', key, 'mode')
-local others, ttl = false, -1
+
+-- refused returns the answer to a manager that others come before.
+local function refused(left, joined)
+  if joined or want == '' then
+    return left
+  end
+  return {left, 0}
+end
+
+local line = redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 and theLine() -- or an error: the line may be at the other master
+local mode = line and redis.call('HGET', key, 'mode')
+local others, ours, ttl = false, false, -1
 if mode then
   ttl = redis.call('PTTL', key)
-  for i = 4, #ARGV - 2 do
-    redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write')
+  for i = 6, #ARGV do
+    ours = redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write') > 0 or ours
     redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
   end
   if mode == 'read' and side == 'write' then
@@ -64,13 +77,10 @@ if mode then
   end
   others = redis.call('HLEN', key) > 1
   if others and (mode == 'write' or side == 'write') then
-    -- If a key may be at the other master of a slot that is moved, EXISTS fails, and no note is left.
-    if mode == 'read' and waits ~= '0' and type(redis.pcall('EXISTS', key, note)) == 'number' then
-      redis.pcall('SET', note, 1, 'PX', waits)
-    end
-    return ttl
+    local ok, joined = pcall(line.enter, key, want, n)
+    return refused(ttl, ok and joined)
   end
-elseif redis.call('EXISTS', key) == 1 then
+elseif line and redis.call('EXISTS', key) == 1 then
   return {redis.call('PTTL', key)}
 end
 if side == 'read' then
@@ -79,7 +89,18 @@ if side == 'read' then
     if others and ttl >= 0 then
       left = math.min(left, ttl)
     end
-    return math.max(1, left)
+    line = line or theLine()
+    local ok, joined = pcall(line.enter, key, want, n)
+    return refused(math.max(1, left), ok and joined)
+  end
+end
+if line and not ours then
+  if mode and not others then
+    redis.call('DEL', key) -- its readers were dead
+  end
+  local ok, left, joined = pcall(line.refusal, key, want, n, others and whole - 1 or whole)
+  if ok and left then
+    return refused(left, joined)
   end
 end
 local last
@@ -91,15 +112,18 @@ if ARGV[3] ~= '0' then
 end
 if side == 'read' then
   -- Before the record is written: the old master of a slot takes no new key.
-  redis.call('SET', timeout(ARGV[4], 1), 1, 'PX', ARGV[2])
-  redis.call('HSET', key, 'mode', side, ARGV[4], 1)
+  redis.call('SET', timeout(ARGV[6], 1), 1, 'PX', ARGV[2])
+  redis.call('HSET', key, 'mode', side, ARGV[6], 1)
 else
-  redis.call('HSET', key, 'mode', side, ARGV[4] .. ':write', 1)
+  redis.call('HSET', key, 'mode', side, ARGV[6] .. ':write', 1)
   redis.pcall('DEL', note) -- after HSET: a server that is out of memory refuses only the first write of a script
 end
 -- What others share keeps its end, or has none if it was taken away: each reader's
 -- own key has one.
 if not others or ttl >= 0 and ttl < lease then
   redis.call('PEXPIRE', key, ARGV[2])
+end
+if line then
+  pcall(line.depart, key, want)
 end
 return last

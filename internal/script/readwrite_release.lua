@@ -1,21 +1,23 @@
--- readwrite_release.lua gives up this manager's entry of a read-write lock. If
--- nobody else reads, it tells those who wait.
+-- readwrite_release.lua gives up this manager's entry of a read-write lock, and tells those who wait.
 --
 -- KEYS[1]   lock
--- ARGV[1..] every holder of this manager that the record may carry
--- and the last two: the prefix of the readers' keys, and the channel
+-- ARGV[1]   "manager id" of a manager that leaves the line with this script, see line.lua; or empty
+-- ARGV[2]   the prefix of the readers' keys
+-- ARGV[3..] every holder of this manager that the record may carry, maybe none
+-- ARGV[n]   the last: channel
 --
 -- Returns nil         the record carries none of these holders
---         integer     released; how many subscribers the message reached
+--         integer     released; how many clients subscribe that stand in no line
 --         bulk string released, but the message could not be published: why
---         array       released, and others still read, so there was no message;
---                     the number of subscribers, or -1 when the server would not
---                     say
+--         array       released. One element: others still read, so there was no message; how many clients
+--                     subscribe that stand in no line, or -1 when the server would not say. Two elements:
+--                     the number or the text as above, and 1: a manager of the line was told
 --
 -- Safe to repeat: the second run returns nil. A reader whose own key has expired
 -- is removed, and the record lives no longer than the last of the readers. All is read
--- before anything is written: of readers' keys that are missing see readwrite_acquire.lua.
-local key, prefix, channel, holders = KEYS[1], ARGV[#ARGV - 1], ARGV[#ARGV], #ARGV - 2
+-- before anything is written: of readers' keys that are missing see readwrite_acquire.lua. The line is
+-- served also if the record has ended with its lease: no message tells of that.
+local key, prefix, channel, holders = KEYS[1], ARGV[2], ARGV[#ARGV], #ARGV - 1
 local function timeout(holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
@@ -26,14 +28,29 @@ local function life(own)
   end
   return ttl
 end
-if redis.call('HEXISTS', key, 'mode') == 0 then
-  return false
+local line = redis.pcall('EXISTS', beside(key, 'line')) ~= 0 and theLine() -- or an error: it may be at the other master
+
+-- serve lets the manager leave the line, tells the managers for which permits are free, and returns what
+-- line.serve does.
+local function serve()
+  if not line then
+    return
+  end
+  line.depart(key, ARGV[1])
+  local mode = redis.call('HGET', key, 'mode')
+  if mode == 'read' then
+    return line.serve(key, whole - 1)
+  elseif redis.call('EXISTS', key) == 0 then
+    return line.serve(key, whole)
+  end
 end
+
+local mode = redis.call('HGET', key, 'mode')
 local mine, released, wrote = {mode = true}, false, false
-for i = 1, holders do
+for i = 3, holders do
   mine[ARGV[i]], mine[ARGV[i] .. ':write'] = true, true
 end
-local fields = redis.call('HGETALL', key)
+local fields = mode and redis.call('HGETALL', key) or {}
 for f = 1, #fields, 2 do
   if mine[fields[f]] and fields[f] ~= 'mode' then
     released = true
@@ -41,6 +58,7 @@ for f = 1, #fields, 2 do
   end
 end
 if not released then
+  pcall(serve)
   return false
 end
 local left, longest, before, dead = false, 0, redis.call('PTTL', key), {}
@@ -61,7 +79,7 @@ for f = 1, #fields, 2 do
     end
   end
 end
-for i = 1, holders do
+for i = 3, holders do
   if redis.call('HDEL', key, ARGV[i]) == 1 then
     redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
   end
@@ -75,20 +93,17 @@ if left then
     redis.call('HSET', key, 'mode', 'read')
   end
   redis.call('PEXPIRE', key, math.max(longest, 1))
-  -- Those who wait have been told when the record ends. If it ends much earlier
-  -- now, they are told to look again.
-  if not wrote and longest * 2 >= before then
-    local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
-    return {waiting.err and -1 or waiting[2]}
-  end
 else
   redis.call('DEL', key)
   if not wrote then
     redis.pcall('PEXPIRE', prefix .. ':writer', 100) -- see readwrite_acquire.lua
   end
 end
-local told = redis.pcall('PUBLISH', channel, wrote and '1' or '0')
-if type(told) == 'table' then
-  return told.err
+local ok, told = pcall(serve)
+-- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look
+-- again.
+if left and not wrote and longest * 2 >= before then
+  return {outsiders(channel) or -1}
 end
-return told
+local reached = publish(channel, (ok and '0' or '') .. (wrote and '1' or '0'))
+return ok and told and {reached, 1} or reached

@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,11 +54,7 @@ var rwScriptTests = []struct {
 		then: `L: me:1=1 mode=read you:1=1 for 20000; R:me:1: "1" for 10000; R:you:1: "1" for 20000`},
 	{what: "others read, write", given: otherReads, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
 		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "others read, a writer waits", given: otherReads, script: "readwrite_acquire", args: "write 30000 0 me:1 waits", reply: "20000",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`},
-	{what: "others write, a writer waits", given: otherWrite, script: "readwrite_acquire", args: "write 30000 0 me:1 waits", reply: "20000",
-		then: "L: mode=write you:1:write=1 for 20000"},
-	{what: "others read and a writer waits, read", given: otherReads + "; SET W 1 PX 10000", script: "readwrite_acquire", args: "read 30000 0 me:1 waits",
+	{what: "others read and a set waits, read", given: otherReads + "; SET W 1 PX 10000", script: "readwrite_acquire", args: "read 30000 0 me:1",
 		reply: "10000", then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`},
 	{what: "the last reader has left, a writer waits, read", given: "SET W 1 PX 100", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "100",
 		then: `W: "1" for 100`},
@@ -89,7 +86,7 @@ var rwScriptTests = []struct {
 
 	{what: "to a writer", given: oneWriter, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "1",
 		then: "L: me:2:write=1 mode=write for 30000"},
-	{what: "to a reader", given: oneWriter, script: "readwrite_transfer", args: "read 10000 0 me:2 me:1", reply: "1", told: "1",
+	{what: "to a reader", given: oneWriter, script: "readwrite_transfer", args: "read 10000 0 me:2 me:1", reply: "1", told: "01",
 		then: `L: me:2=1 mode=read for 10000; R:me:2: "1" for 10000`},
 	{what: "from reader to reader", given: bothRead, script: "readwrite_transfer", args: "read 40000 0 me:2 me:1", reply: "1",
 		then: `L: me:2=1 mode=read you:1=1 for 40000; R:me:2: "1" for 40000; R:you:1: "1" for 20000`},
@@ -116,18 +113,18 @@ var rwScriptTests = []struct {
 	{what: "another's", given: otherWrite, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "nil",
 		then: "L: mode=write you:1:write=1 for 20000"},
 
-	{what: "the last reader", given: oneReader, script: "readwrite_release", args: "me:1", reply: "1", told: "0", again: "nil"},
-	{what: "the last reader, a writer waits", given: oneReader + "; SET W 1 PX 10000", script: "readwrite_release", args: "me:1", reply: "1", told: "0", again: "nil",
+	{what: "the last reader", given: oneReader, script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil"},
+	{what: "the last reader, a writer waits", given: oneReader + "; SET W 1 PX 10000", script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil",
 		then: `W: "1" for 100`},
 	{what: "others still read, a writer waits", given: bothRead + "; SET W 1 PX 10000", script: "readwrite_release", args: "me:1", reply: "[1]",
 		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`, again: "nil"},
 	{what: "others still read", given: bothRead, script: "readwrite_release", args: "me:1", reply: "[1]",
 		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`, again: "nil"},
 	{what: "others read, for much less", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 10000",
-		script: "readwrite_release", args: "me:1", reply: "1", told: "0", then: `L: mode=read you:1=1 for 10000; R:you:1: "1" for 10000`, again: "nil"},
+		script: "readwrite_release", args: "me:1", reply: "1", told: "00", then: `L: mode=read you:1=1 for 10000; R:you:1: "1" for 10000`, again: "nil"},
 	{what: "the others are dead", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000",
-		script: "readwrite_release", args: "me:1", reply: "1", told: "0", again: "nil"},
-	{what: "the writer", given: oneWriter, script: "readwrite_release", args: "me:2 me:1", reply: "1", told: "1", again: "nil"},
+		script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil"},
+	{what: "the writer", given: oneWriter, script: "readwrite_release", args: "me:2 me:1", reply: "1", told: "01", again: "nil"},
 	{what: "a writer who reads", given: "HSET L mode write you:1:write 1 you:1 1; PEXPIRE L 20000; SET R:you:1 1 PX 20000",
 		script: "readwrite_release", args: "me:1", reply: "nil",
 		then: `L: mode=write you:1:write=1 you:1=1 for 20000; R:you:1: "1" for 20000`},
@@ -198,4 +195,81 @@ func TestScript_ReadWriteOutOfMemory(t *testing.T) {
 			require.Equal(t, before, s.state(t), "%s: %s", given, call)
 		}
 	}
+}
+
+// Readers and writers that wait stand in one line. A writer in the line keeps out the readers behind it. A script
+// that leaves something free tells the managers up to the first for whom it is not enough.
+func TestScript_LineOfReadersAndWriters(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "")
+		e := listen(t, s, rwChannel+":a", rwChannel+":b", rwChannel+":c", rwChannel+":d")
+		acquire := func(side, manager string, id int, flags string) string {
+			want := ""
+			if id > 0 {
+				want = fmt.Sprintf("%s %d 50000 %s", manager, id, flags)
+			}
+			return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, []string{side, "30000", "0", want, rwPrefix, fmt.Sprintf("%s:%d", manager, id)}))
+		}
+		release := func(leaves, holder string) string {
+			return s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{leaves, rwPrefix, holder, rwChannel}))
+		}
+		transfer := func(side string, holders ...string) string {
+			return s.eval(t, s.wire, "readwrite_transfer", []string{theLock}, append([]string{side, "30000", "0"}, holders...))
+		}
+		line := func() string {
+			all := s.line(t)
+			if _, managers, held := strings.Cut(all, " for 30000"); held {
+				all = strings.TrimSpace(managers)
+			}
+			return all
+		}
+		told := func() (out []string) {
+			for _, m := range e.heard(t) {
+				out = append(out, strings.TrimPrefix(m, rwChannel+":"))
+			}
+			return out
+		}
+		require.Equal(t, "nil", acquire("read", "you", 0, ""))
+		require.Equal(t, "0", transfer("read", "you:0"))
+		require.Equal(t, "30000", acquire("write", "a", 1, ""))
+		require.Equal(t, "30000", acquire("read", "b", 1, ""), "behind a writer")
+		require.Equal(t, "30000", acquire("read", "c", 0, ""), "asks only once")
+		require.Equal(t, "30000", acquire("read", "c", 1, "d"))
+		require.Equal(t, "30000", acquire("write", "d", 1, ""))
+		require.Equal(t, "30000", acquire("write", "a", 2, ""), "asks again")
+		require.Equal(t, "a b c/d d", line())
+		require.Equal(t, `[4 "" 1]`, transfer("read", "you:0"), "a writer waits")
+		require.Empty(t, told())
+
+		require.Equal(t, "[0 1]", release("", "you:0"))
+		require.Equal(t, []string{"a 1"}, told(), "the first, and nobody behind a writer")
+		require.Equal(t, "a/t b c/d d", line())
+		require.NotEqual(t, "nil", acquire("read", "b", 2, ""), "overtakes")
+		require.Equal(t, "nil", acquire("write", "a", 3, ""))
+		require.Equal(t, "b c/d d", line())
+
+		require.Equal(t, "3", transfer("write", "a:4", "a:3"), "a writer's entry says nothing of the line")
+		require.Equal(t, `[3 "" 1]`, transfer("read", "a:5", "a:4"), "lets others read")
+		require.Equal(t, []string{"b 1", "c 1"}, told(), "up to the next writer")
+		require.Equal(t, "nil", acquire("read", "c", 2, ""), "not the first: enough is left for it")
+		require.Equal(t, "nil", acquire("read", "b", 3, ""))
+		require.Equal(t, "d", line())
+		require.Equal(t, "[0]", release("", "a:5"), "others read")
+		require.Equal(t, "[0]", release("", "b:3"))
+		require.Empty(t, told())
+		require.Equal(t, "30000", acquire("read", "b", 4, ""), "behind a writer")
+
+		require.Equal(t, "nil", release("d 1", "d:1"), "gives up")
+		require.Equal(t, []string{"b 1"}, told(), "who waited behind it")
+		require.Equal(t, "b/t", line())
+		s.do(t, "SET", rwPrefix+":writer", "1", "PX", "10000")
+		require.Equal(t, "10000", acquire("read", "b", 5, ""), "kept out by a note")
+		require.Equal(t, "b", line(), "and is to be told again")
+		s.do(t, "DEL", rwPrefix+":writer")
+		s.do(t, "DEL", theLock, rwPrefix+":c:2:rwlock_timeout:1") // it ends by itself
+		require.Equal(t, "nil", release("", "c:2"))
+		require.Equal(t, []string{"b 1"}, told(), "a release that finds nothing serves the line, too")
+		require.Equal(t, "nil", acquire("read", "b", 6, ""))
+		require.Equal(t, "", line())
+	})
 }

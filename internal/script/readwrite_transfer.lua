@@ -13,11 +13,10 @@
 -- and the last two: the prefix of the readers' keys, and the channel where others wait
 --
 -- Returns nil     the record carries none of these holders: the entry is lost
---         integer done; the number of subscribers of the channel, or -1 when
---                 the server would not say
+--         integer done; how many others may want the lock, as in transfer.lua
 --         array   done; that number, and the last of the tokens. An empty array:
 --                 nothing was done, as a reader was to become a writer while
---                 others read. A third element means: a writer waits, see
+--                 others read. A third element means: a writer waits, in the line or with a note, see
 --                 readwrite_acquire.lua. The second is an empty text without tokens
 --
 -- Safe to repeat: the second run finds the new holder. It never creates a record.
@@ -113,15 +112,24 @@ for i = 4, holders do
     redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
   end
 end
+local there, waits = redis.pcall('EXISTS', beside(key, 'line')), false -- an error: it may be at the other master
+if there ~= 0 and side == 'read' then
+  local line = theLine()
+  local ok, sum = pcall(line.wanted, key, whole - 1)
+  waits = ok and sum >= whole
+  if mode == 'write' then
+    pcall(line.serve, key, whole - 1)
+  end
+end
 if mode == 'write' and side == 'read' then
-  redis.pcall('PUBLISH', channel, '1') -- readers may come in
+  publish(channel, '01') -- readers may come in
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
-local n = -1
-if not waiting.err then
-  n = waiting[2]
+local n = outsiders(channel) or -1
+if n >= 0 and there ~= 0 then
+  local inLine = redis.pcall('HLEN', beside(key, 'wants'))
+  n = n + (type(inLine) == 'number' and inLine or 0)
 end
-if side == 'read' and redis.pcall('EXISTS', prefix .. ':writer') == 1 then
+if side == 'read' and (waits or redis.pcall('EXISTS', prefix .. ':writer') == 1) then
   return {n, last or '', 1}
 end
 if last then

@@ -12,32 +12,35 @@ import (
 var files embed.FS
 
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The first
-// match counts. If lined is set, the function theLine follows, which the script calls only if there is a
-// line. theLine returns functions, or an error, of which the functions are nil: the script goes on
-// without the line.
+// match counts. If channels is set, it is the first part of the names of the channels, and the function
+// theLine follows, which the script calls only if there is a line. theLine returns functions, or an error,
+// of which the functions are nil: the script goes on without the line.
 var begins = []struct {
-	scripts, part string
-	lined         bool
+	scripts, part, channels string
 }{
-	{"fair_", "fair", false},
-	{"permits_acquire", "line", false},
-	{"permits_release", "line", false},
-	{"permits_return", "line", false},
-	{"acquire", "plain", true},
-	{"release", "plain", true},
-	{"transfer", "plain", false},
+	{"fair_", "fair", ""},
+	{"permits_acquire", "line", ""},
+	{"permits_release", "line", ""},
+	{"permits_return", "line", ""},
+	{"acquire", "plain", "redisson_lock__channel:"},
+	{"release", "plain", "redisson_lock__channel:"},
+	{"transfer", "plain", ""},
+	{"readwrite_renew", "", ""},
+	{"readwrite_", "plain", "redisson_rwlock:"},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
 func Text(name string) string {
 	text := read(name)
 	for _, b := range begins {
-		if !strings.HasPrefix(name, b.scripts) {
+		switch {
+		case !strings.HasPrefix(name, b.scripts):
 			continue
-		}
-		if b.lined {
-			text = "local function theLine()\n" + read("line") + read("plain_line") +
-				"return {enter = enter, depart = depart, refusal = refusal, released = released, ended = ended}\nend\n" + text
+		case b.part == "":
+			return text
+		case b.channels != "":
+			text = "local function theLine()\nlocal channels = '" + b.channels + "'\n" + read("line") + read("plain_line") +
+				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, released = released, ended = ended}\nend\n" + text
 		}
 		return read(b.part) + text
 	}

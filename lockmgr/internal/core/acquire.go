@@ -22,16 +22,9 @@ func (m *Machine) ask(e *entry) {
 // pauseUntil ends the pause in which others go first, if the pause is over. Otherwise pauseUntil
 // returns when to look again.
 func (m *Machine) pauseUntil(e *entry) time.Duration {
-	n := e.of
-	t := &n.details.turns
-	if p := n.position(); p != nil {
-		if m.advanceOutsiders(n); m.now < p.outsiders.until {
-			return p.outsiders.nextLook(&m.cfg)
-		}
-	} else if n.hasDetails() && n.takesTurns() {
-		t.elapse(m.now, &m.cfg, e.phase != idle)
-		if t.comeBack(m.now, &m.cfg); !t.mayTry(m.now) {
-			return t.wakeAt(m.now)
+	if o := e.of.outsiders(); o != nil {
+		if m.advanceOutsiders(e.of); m.now < o.until {
+			return o.nextLook(&m.cfg)
 		}
 	}
 	return 0
@@ -95,9 +88,6 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		if u := e.upkeep(); n.hasDetails() {
 			u.retry.succeeded()
 			u.life.long, u.life.until = false, later(m.now, op.Lease)
-			if n.takesTurns() {
-				n.details.turns.acquired(m.now, &m.cfg)
-			}
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
 			u.firstPass, u.grants, u.writerWaits = 0, 0, false
 			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
@@ -158,15 +148,10 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	n := e.of
 	u := e.makeUpkeep()
 	u.retry.succeeded()
-	t := &n.details.turns
 	n.details.special.refused(m, e, r)
 	m.gatherRefused(e, r)
-	if n.takesTurns() {
-		t.refused(m.now, &m.cfg, e.woken)
-	}
 	e.number = 0
 	poll := m.now + m.poll(n, r.TTL)
-	t.tryAt = min(t.tryAt, poll) // no message comes if the record expires
 	if r.OtherKind {
 		for n.queue.head != nil {
 			m.failQueued(n.queue.head, n.about(ErrKind))
@@ -189,16 +174,10 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		// the lock may have been released after the refusal. Or the request that wanted so many has
 		// left the queue.
 		m.ask(e)
-	case n.lined() && n.position().outsiders.repeat(m.now, &m.cfg):
-		m.ask(e)
-	case t.mayRepeat(&m.cfg):
-		t.repeated()
+	case n.index() == nil && n.outsiders().repeat(m.now, &m.cfg):
 		m.ask(e)
 	default:
 		m.subscribe(n)
-		if t.back {
-			poll = t.wakeAt(m.now)
-		}
 		m.becomeWaiting(e, poll)
 		n.details.special.hear(m, n)
 	}

@@ -10,7 +10,7 @@
 //
 // # Words
 //
-//	name     what the machine knows of one key: its queue, its turns, its entries
+//	name     what the machine knows of one key: its queue, its run, its entries
 //	entry    something of ours on the server with a lease of its own: the record
 //	         of an exclusive lock, the read hold that all readers of a manager share,
 //	         the permits of one hold
@@ -23,8 +23,10 @@
 //	         anybody wants the name
 //	place    where a request for a fair lock stands in the queue of the server: see line.go. For a
 //	         plain lock, the number of the hold that a message may grant: see lined
-//	line     on the server, the managers that wait for a plain lock or for permits: see position.
-//	         The type line has the places of a fair lock
+//	line     on the server, the managers that wait for a plain or read-write lock, or for permits:
+//	         see position. The type line has the places of a fair lock
+//	run      a row of grants of this manager: see Runs
+//	outsider a client that stands in no line: one of Redisson, or a set
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. Rules have no state
 //	special  the state that only names of one kind have: a set, a pool, a line
@@ -57,7 +59,6 @@
 //	waitsFor     yes         no              yes; it is not asked of two that share
 //	parts        no          of several      no
 //	doubts       yes         no              yes
-//	takesTurns   no          no              yes
 //
 // A set (several) has one entry, which stands for the records of all items. All records have the
 // same number. One script changes all records. Nobody joins a set. There is no transfer: each
@@ -66,8 +67,7 @@
 //
 // # Fair locks
 //
-// The server keeps the order of the waiters, so managers take no turns: the section Turns does not
-// concern fair locks. An entry passes in memory while the places of this manager are first in the
+// The server keeps the order of the waiters, so there are no runs. An entry passes in memory while the places of this manager are first in the
 // server's queue. Otherwise a transfer asks the server. The server records the next request as the
 // holder, or gives the lock to the first place of another manager. The message of a script is then
 // the grant: nobody asks. See line.go.
@@ -79,8 +79,8 @@
 // many may be asked for at a time is a guess at how many permits are free: eight at first, twice as
 // many after a grant, one after a refusal. A refused entry goes on waiting only if no further entry
 // is asking, waiting or passing. The server keeps the managers that wait in a line, and tells them
-// when permits are for them. So managers take no turns. While others wait, each entry is released
-// after PassCount grants or PassTime: see pool.
+// when permits are for them. While others wait, each entry is released after PassCount grants or
+// PassTime: see pool.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An event
 // about an entry leads to no work for further held entries: see index.go.
@@ -166,8 +166,8 @@
 // A shared entry stays held while requests join, and when a holder other than the last leaves.
 // While somebody waits and every entry is held, a name that may have more entries asks for another.
 //
-// A name whose entries are all idle is forgotten when its subscription has lingered, its suspects
-// (below) have had their time, and others have had their turns.
+// A name whose entries are all idle is forgotten when its subscription has lingered, and its suspects
+// (below) have had their time.
 //
 // # One script in flight
 //
@@ -235,32 +235,29 @@
 //
 // Of the holders that share an entry, the first and the last need a script. All holders in between
 // join and leave locally, unless a transfer is due or the record is in doubt: see admit in
-// handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. Among
-// processes, readers share out time as in Turns: when their run is over, nobody more may join for
-// PassTime, so that the entry comes free and a writer elsewhere gets a turn. A writer that readers
-// keep waiting leaves a note on the server. While the note is there, the server refuses readers of
-// managers that have no entry, and every transfer of readers reports the note. Then nobody joins
-// for PassTime, and the next transfer looks again. If a reader stays for longer than PassTime and
-// no writer waits, readers may join again. A reader that makes one try may join even while PassTime
+// handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. While
+// a writer of another manager waits in the line, the server refuses readers of managers that have no
+// entry. Every transfer of readers reports the writer. After PassTime a transfer comes before a further
+// reader. If others wait, nobody joins for PassTime, so that the entry comes free, and the next transfer
+// looks again. If a reader stays for longer than PassTime and no writer waits, readers may join again. A
+// set that waits to write stands in no line, and leaves a note on the server instead: see
+// internal/script/several_acquire.lua. A reader that makes one try may join even while PassTime
 // runs, unless others are known to subscribe. If an answer must come before a reader may join, a
 // reader that makes one try waits for the answer, too, and is not refused.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has run, and
 // shared from then on. So the entry never passes to a writer again once the transfer is sent.
 //
-// # Turns
+// # Runs
 //
 // Waiters of one manager are served in order. A run of a manager ends after PassCount grants or
-// PassTime, if others wait. For a plain lock the server keeps the managers that wait in a line: the
-// release that ends the run grants the lock to the first of them, and the manager joins the line
-// behind the others. Clients of Redisson, and sets, stand in no line. A manager that hears them
-// pauses after a run for as long as the run was: see outsiders.
+// PassTime, if others wait. The server keeps the managers that wait in a line. The release that ends the
+// run grants a plain lock to the first of them, or tells the first that the lock or a permit is free, and
+// the manager joins the line behind the others.
 //
-// Managers that want a read-write lock or a set share the time for which they hold it, without a
-// line. A pause follows a run, in which others have the lock for as long as the run was, once for
-// each process that seems to want the lock. The pause is shorter if the lock is seen to be free.
-// Scripts report the number of subscribers, which is an upper bound for the subscribers that want
-// the lock: see turns.go.
+// Outsiders stand in no line. A manager that hears them pauses after a run for as long as the run was: see
+// outsiders. Scripts report how many clients subscribe that stand in no line. A run ends with a short pause
+// if there are some that were never heard.
 //
 // Processes that poll are not counted. So ShareEvery bounds how long a manager goes on without a
 // pause that is long enough for pollers.
@@ -282,12 +279,12 @@
 // phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. index.go
 // has what concerns names with several entries. set.go has what is special about a set, and
 // overlap.go how a set meets further names. gather.go has how sets and requests for several permits
-// gather. position.go has the line of the managers that wait, line.go what a fair lock does to the
-// queue of the server, and grants.go the grants by message. pace.go has how many
+// gather. position.go has the line of the managers that wait, lined.go that of a lock, line.go what a fair lock does
+// to the queue of the server, and grants.go the grants by message. pace.go has how many
 // renewals a Tick sends. deadlock.go has the search for owners that wait for each other. survey.go
 // has what the shell may ask of all holds, and config.go has the settings. Each concern that only
 // some entries have is a type: retry, unknown, tokens and doubt in files of their names, extend in
-// prolong.go, life in claims.go. Only contended names have turns, in turns.go.
+// prolong.go, life in claims.go. run.go has the run of a contended name.
 //
 // Code that changes a name must call settle or settleEntry afterwards. settle does what is due for
 // the entries and for the name, and sets the name's alarm: see machine.go. A predicate, such as
@@ -305,7 +302,7 @@
 //
 // # Failures
 //
-//	all stand back        each manager tries after hearing nobody for its own pause
+//	all pause             each manager tries after hearing nobody for its own pause
 //	message lost          the poll: one alarm per name, after the TTL of the refusal,
 //	                      PollMax at most
 //	an item of a set,     the hold is lost, the rest is released

@@ -77,7 +77,6 @@ type upkeep struct {
 	// giveBack is set if a release, due or in flight, ends a run although somebody here waits.
 	giveBack   bool
 	cannotPass bool // the entry is released because it can't be passed on: see passRefused
-	echoed     int  // how many messages of the release in flight have already arrived
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold
@@ -95,9 +94,6 @@ type upkeep struct {
 	firstPass time.Duration
 	// grants is how many requests have got the entry since the entry came to us.
 	grants int
-	// keepUntil is the instant until which the entry is kept although nobody here
-	// waits: see keep.
-	keepUntil time.Duration
 	// claims make the record live for longer than the watched holds need: see claim.
 	claims []claim
 	// freeSince is when the last hold of the entry ended.
@@ -208,7 +204,6 @@ func (m *Machine) gone(e *entry) {
 // next script names its number.
 func (m *Machine) abandon(e *entry) {
 	m.distrust(e)
-	e.of.details.turns.turnEnded(m.now, e.since, &m.cfg)
 }
 
 // disown notes that an entry is not ours any more.

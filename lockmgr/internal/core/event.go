@@ -62,6 +62,8 @@ type (
 		// reports whether a message came since the last Wake, and More whether several came. Served
 		// reports whether the only message is of a script that has served the line: see position.
 		Confirmed, Message, More, Served bool
+
+		own bool // the message is of our own release, as far as is known: see set
 	}
 	// Verify: check whether the entries of a name are still on the server.
 	Verify struct{ Name string }
@@ -137,11 +139,10 @@ const (
 	VerbTransfer
 	VerbRelease
 	VerbRenew
-	VerbLook // asks whether there is a record, and changes nothing
 )
 
 func (v Verb) String() string {
-	return [...]string{"none", "acquire", "transfer", "release", "renew", "look"}[v]
+	return [...]string{"none", "acquire", "transfer", "release", "renew"}[v]
 }
 
 // An Op is one script to run for one entry. The Op belongs to the shell from the Run effect until
@@ -184,8 +185,9 @@ type Op struct {
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
 	// means: the request of the try does not wait, or, for kinds with a line, no request waits. Lined is
-	// set in an acquire that may join or leave the line, for the kind Exclusive. Deaf is set if messages
-	// may not be delivered or counted. Leaves is set in a release if the manager leaves the line.
+	// set in an acquire that may join or leave the line, for the kinds Exclusive and ReadWrite. Deaf is
+	// set if messages may not be delivered or counted. Leaves is set in a release if the manager leaves
+	// the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
 	// Line is what the operation does to places in the queue, for the kind Fair. For the kind Exclusive
@@ -253,10 +255,9 @@ type Reply struct {
 	// Partly is set if a release found the records of some items of a set only, or some of
 	// the permits only.
 	Partly bool
-	// Subscribers is the number of the channel's subscribers, for a transfer or a release. For the kind
-	// Exclusive it is the number of clients that stand in no line, and after a transfer also of the
-	// managers in the line.
-	// Subscribers is negative if the server refused to tell the number.
+	// Subscribers is the number of the channel's subscribers, for a transfer or a release. For the kinds
+	// Exclusive and ReadWrite it is the number of clients that stand in no line, and after a transfer
+	// also of the managers in the line. Subscribers is negative if the server refused to tell the number.
 	Subscribers int64
 	// Token is the largest of the tokens taken. For a set, Token is the token of the first item,
 	// and Tokens has the tokens of all items.

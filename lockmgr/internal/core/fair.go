@@ -7,7 +7,7 @@ package core
 // A manager has one entry of a name. The manager passes the entry on in memory while its own places
 // are the first of the server's queue. Otherwise a transfer asks the server. The transfer records
 // the next request if the next request is first. If not, the transfer gives the lock to who is
-// first, by message. So managers take no turns, and nobody stands back.
+// first, by message. So there are no runs.
 const Fair Kind = 4
 
 var _ = register(Fair, fair{})
@@ -15,5 +15,4 @@ var _ = register(Fair, fair{})
 // fair are the rules of Fair. Most are the rules of Exclusive: only the line differs.
 type fair struct{ usual }
 
-func (fair) places() bool     { return true }
-func (fair) takesTurns() bool { return false }
+func (fair) places() bool { return true }

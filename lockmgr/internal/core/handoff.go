@@ -23,8 +23,6 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 		m.release(e)
 	case m.now >= e.until:
 		m.recordExpired(e)
-	case r == nil && m.mayKeep(e):
-		m.keep(e)
 	case r == nil, !n.rules().passes(e, r):
 		m.release(e)
 	case r.acquiredBy(answered):
@@ -49,8 +47,7 @@ func (m *Machine) recordExpired(e *entry) {
 	m.abandon(e)
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.countHandoff(e)
-		t := &e.of.details.turns
-		if m.decideRun(e) != goOn || e.of.lined() && t.ended(m.cfg.PassCount, m.now, &m.cfg) {
+		if m.decideRun(e) != goOn || e.of.lined() && e.of.details.run.ended(m.cfg.PassCount, m.now, &m.cfg) {
 			// The answer to the release reports whether others wait. Otherwise holders whose leases
 			// run out one after another would keep others from the lock.
 			e.upkeep().giveBack = true
@@ -162,13 +159,13 @@ const (
 // begins a new run if the present run is over, but a transfer of the run has reported that nobody
 // else subscribes.
 func (m *Machine) countHandoff(e *entry) {
-	u, t := e.makeUpkeep(), &e.of.details.turns
+	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
-	if u.firstPass == 0 && !t.back {
+	if u.firstPass == 0 {
 		u.firstPass = m.now
 	}
-	if t.fresh && m.decideRun(e) == askFirst {
-		t.newRun(m.now)
+	if run.fresh && m.decideRun(e) == askFirst {
+		run.begin(m.now)
 	}
 }
 
@@ -181,23 +178,26 @@ func (m *Machine) countHandoff(e *entry) {
 // A waiting process may have no subscription. So the lock is given back once in ShareEvery, even if
 // there are no other subscribers.
 func (m *Machine) decideRun(e *entry) runDecision {
-	t := &e.of.details.turns
-	ended := t.ended(m.mostGrants(t), m.now, &m.cfg)
+	run, u := &e.of.details.run, e.upkeep()
+	most := m.mostGrants(run)
 	switch {
-	case m.runOver(e), e.upkeep().writerWaits:
+	case m.runOver(e), u.writerWaits:
 		return standBack
-	case e.of.lined() && e.upkeep().grants >= m.mostGrants(t):
+	case e.of.lined() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
 		return askFirst
-	case !e.of.takesTurns():
-		return goOn
-	case m.keptLong(e), t.back:
-		return standBack
-	case !ended, t.inCredit(m.now, e.since, &m.cfg):
-		return goOn
-	case !m.cfg.TrustSubscribers, t.others > 0:
-		return standBack
 	}
-	return askFirst
+	return goOn
+}
+
+// newRun begins a new run while an entry is ours.
+func (m *Machine) newRun(e *entry) {
+	u := e.makeUpkeep()
+	u.firstPass, u.grants = m.now, 0
+	if o := e.of.outsiders(); o != nil {
+		o.had += m.now - e.since
+	}
+	e.since = m.now
+	e.of.details.run.begin(m.now)
 }
 
 // keptLong reports whether the entry has been passed on here for so long that a process without a
@@ -210,8 +210,8 @@ func (m *Machine) keptLong(e *entry) bool {
 
 // mostGrants returns the number of grants after which a run ends, or after which decideRun checks
 // again whether others wait.
-func (m *Machine) mostGrants(t *turns) int {
-	if t.noOthers && m.cfg.TrustSubscribers {
+func (m *Machine) mostGrants(r *run) int {
+	if r.noOthers && m.cfg.TrustSubscribers {
 		return 8 * m.cfg.PassCount
 	}
 	return m.cfg.PassCount
@@ -263,8 +263,8 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 // reopen begins a new run of a shared entry.
 func (m *Machine) reopen(e *entry) {
 	u := e.makeUpkeep()
-	u.shutUntil, u.firstPass = 0, m.now
-	e.of.details.turns.newRun(m.now)
+	u.shutUntil = 0
+	m.newRun(e)
 }
 
 // prepareJoin reports whether a request may join the holds of an entry now. If a script must be
@@ -301,7 +301,7 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	if !n.takeImpatient() {
 		return Forever
 	}
-	othersMayWait := e.upkeep().writerWaits || n.details.turns.others > 0 || !m.cfg.TrustSubscribers
+	othersMayWait := e.upkeep().writerWaits || n.details.run.others > 0 || !m.cfg.TrustSubscribers
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {
@@ -453,11 +453,11 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 // countOthers notes how many other subscribers a transfer has reported. If there are none, a new run
 // begins, and transfers become rarer: see mostSpacing.
 func (m *Machine) countOthers(e *entry, others int64) {
-	t, u := &e.of.details.turns, e.upkeep()
+	t, u := &e.of.details.run, e.upkeep()
 	every := m.cfg.RecordEvery
 	t.others, t.noOthers = others, others == 0
 	if t.noOthers && !e.of.places() {
-		t.newRun(m.now)
+		t.begin(m.now)
 		u.grants = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {
@@ -489,7 +489,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 		m.failImpatient(n, r.Err)
 	}
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
-		n.details.turns.others = max(n.details.turns.others, 1)
+		n.details.run.others = max(n.details.run.others, 1)
 	}
 	for q := range n.queue.all {
 		if m.failsWith(e, q, r) {

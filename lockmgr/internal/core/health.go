@@ -271,6 +271,5 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 // whether the server still fails.
 func (m *Machine) trySoon(e *entry) {
 	u := e.makeUpkeep()
-	e.of.details.turns.back = false
 	u.retry.at = min(u.retry.at, m.now+m.pause(1))
 }

@@ -175,8 +175,8 @@ func (m *Machine) grant(e *entry, r *Request) {
 		m.extendLater(e, h)
 	}
 	// A hold that joins a hold does not count as a grant, unless no run has begun.
-	if n.hasDetails() && (h.next() == nil || n.details.turns.count == 0) {
-		n.details.turns.grant(m.now)
+	if n.hasDetails() && (h.next() == nil || n.details.run.count == 0) {
+		n.details.run.grant(m.now)
 		e.upkeep().grants++
 	}
 	m.tellGrant(r)
@@ -379,14 +379,8 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 // number of subscribers: a run that is over must not wait for the number. asksEarly is true from
 // half of a run on, unless a transfer of the run has reported others.
 func (m *Machine) asksEarly(e *entry) bool {
-	t := &e.of.details.turns
-	count := t.count
-	if e.of.lined() {
-		count = e.upkeep().grants
-	} else if !e.of.takesTurns() {
-		return false
-	}
-	return !e.upkeep().retry.failing() && !(t.fresh && t.others > 0) && 2*count >= m.mostGrants(t)
+	r, u := &e.of.details.run, e.upkeep()
+	return e.of.lined() && !u.retry.failing() && !(r.fresh && r.others > 0) && 2*u.grants >= m.mostGrants(r)
 }
 
 // expire ends the holds of an entry that are past their deadlines. If only a fixed

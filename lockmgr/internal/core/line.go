@@ -148,7 +148,7 @@ func (l *line) queued(n *name) {
 // fill sets op.Line, and gives a number to each request that joins. fill reuses spare unless spare
 // is nil.
 func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
-	if op.Verb == VerbRenew || op.Verb == VerbLook {
+	if op.Verb == VerbRenew {
 		return
 	}
 	n, x := e.of, spare

@@ -43,8 +43,7 @@ type details struct {
 	own     bool // not shared with other names
 	special special
 
-	turns  turns
-	echoes int // messages of our confirmed releases that have not arrived here
+	run run
 	// restUntil is the instant until which an idle name is remembered.
 	restUntil time.Duration
 
@@ -213,10 +212,6 @@ func (m *Machine) rest(e *entry) {
 		if n.sub != subNone {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
-		if t := &c.turns; n.takesTurns() && (t.others > 0 || t.back) {
-			// A pause of callers must not reset the turns.
-			c.restUntil = max(c.restUntil, later(m.now, m.cfg.PassTime), t.payAt(m.now))
-		}
 	}
 	if n.idle() {
 		m.restName(n)
@@ -224,7 +219,7 @@ func (m *Machine) rest(e *entry) {
 }
 
 // restName drops the details of a name whose entries are all idle, when it is time to. The name is
-// remembered while its subscription lingers, a suspect has time left, or others are owed turns.
+// remembered while its subscription lingers, or a suspect has time left.
 // Then restName releases what may have been left on the server. If nothing was left, the name has
 // no state any more, and settle forgets the name.
 func (m *Machine) restName(n *name) {

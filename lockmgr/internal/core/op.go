@@ -23,7 +23,6 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 	switch verb {
 	case VerbRenew:
 		m.stats.Renewals++
-	case VerbLook:
 	default:
 		if verb == VerbRelease {
 			op.Reserve, op.Reserver = m.reserved(e)
@@ -74,15 +73,11 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 	recovered = m.healthAt(r.Shard).report(r, m.cfg.RetryTime)
 	m.moveTo(e.of, r.Shard)
 	e.of.details.special.answered(m, r)
-	if op.Verb != VerbLook {
-		m.learn(e, r)
-	}
+	m.learn(e, r)
 	if r.Err != nil {
 		m.stats.Fails++
 	}
 	switch op.Verb {
-	case VerbLook:
-		m.looked(e, r)
 	case VerbAcquire:
 		m.acquired(e, r)
 	case VerbTransfer:

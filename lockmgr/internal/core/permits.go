@@ -28,7 +28,6 @@ func (permits) entries() int                  { return mostEntries }
 func (permits) again(*Hold, *Request) outcome { return never }
 func (permits) waitsFor(*Request, *Hold) bool { return false }
 func (permits) gone() error                   { return errReturn }
-func (permits) takesTurns() bool              { return false }
 
 func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Permits }
 
@@ -138,7 +137,7 @@ func (m *Machine) failAbove(n *name, limit int64) {
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
 // that permits which come free together do not all go to the first that asks.
 func (p *pool) acquired(n *name) {
-	if n.details.turns.others == 0 {
+	if n.details.run.others == 0 {
 		p.asks = min(2*p.asks, mostAsks)
 	}
 }

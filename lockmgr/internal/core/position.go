@@ -27,7 +27,7 @@ type position struct {
 	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
 	delivered [2]bool
 
-	outsiders outsiders
+	others outsiders
 	plain
 }
 
@@ -38,10 +38,14 @@ const (
 	LinePlace = 2
 )
 
-func (p *position) stands() *position { return p }
+func (p *position) stands() *position   { return p }
+func (p *position) foreign() *outsiders { return &p.others }
 
 // position returns the position of a name of a kind with a line, or nil.
 func (n *name) position() *position { return n.details.special.stands() }
+
+// outsiders returns what is known of the clients that stand in no line, or nil for a kind without any.
+func (n *name) outsiders() *outsiders { return n.details.special.foreign() }
 
 // fillLine sets in op whether the script joins or leaves the line, and notes that here.
 func (p *position) fillLine(m *Machine, n *name, op *Op) {
@@ -123,7 +127,7 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // no line, is of an outsider.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
-		p.outsiders.hear(m.now, &n.details.turns, &m.cfg)
+		p.others.hear(m.now, &n.details.run, &m.cfg)
 	}
 	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 {
 		return
@@ -153,8 +157,8 @@ func (m *Machine) runOver(e *entry) bool {
 		return false
 	}
 	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
-	return m.now < p.outsiders.until || over && (e.of.details.turns.others > 0 || !m.cfg.TrustSubscribers) ||
-		e.of.kind == Exclusive && m.keptLong(e)
+	return m.now < p.others.until || over && (e.of.details.run.others > 0 || !m.cfg.TrustSubscribers) ||
+		e.of.lined() && m.keptLong(e)
 }
 
 // outsiders lets the clients that join no line have their share: those of Redisson, and sets. A run of
@@ -182,13 +186,13 @@ func (o *outsiders) known(now time.Duration, cfg *Config) bool {
 }
 
 // hear notes that an outsider has released something.
-func (o *outsiders) hear(now time.Duration, t *turns, cfg *Config) {
+func (o *outsiders) hear(now time.Duration, r *run, cfg *Config) {
 	if !o.known(now, cfg) {
-		t.newRun(now)
+		r.begin(now)
 		o.had = 0
 	}
 	o.heard, o.vain = now, 0
-	// After 16 repeats in vain one message in 16 allows repeats, as in turns.
+	// After 16 repeats in vain one message in 16 allows repeats.
 	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
 		o.repeats = 2
 	}
@@ -205,25 +209,25 @@ func (o *outsiders) held(now time.Duration, cfg *Config) {
 // released. Its message reaches us too late, so the client is always first. By chance the repeated try
 // runs between its release and its next acquire.
 func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
-	if !o.known(now, cfg) || now < o.until || o.repeats == 0 {
+	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
 		return false
 	}
 	o.repeats, o.lost = o.repeats-1, min(o.lost+1, 64)
 	return true
 }
 
-// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran is how long the run has lasted. advance
-// reports whether a pause begins.
-func (o *outsiders) advance(now, ran time.Duration, t *turns, entries int, cfg *Config) bool {
+// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran is how
+// long the run has lasted. advance reports whether a pause begins.
+func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Config) bool {
 	switch {
 	case now < o.until:
 		if now >= o.nextLook(cfg) {
 			o.until = now
 		}
-	case o.known(now, cfg) && (t.count >= cfg.PassCount*max(1, entries) || t.count > 0 && ran >= cfg.PassTime):
+	case o.known(now, cfg) && (r.count >= cfg.PassCount*max(1, entries) || r.count > 0 && ran >= cfg.PassTime):
 		o.since, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
 		o.until = o.end
-		t.newRun(now)
+		r.begin(now)
 		return true
 	}
 	return false
@@ -257,21 +261,43 @@ func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j 
 	o.until = o.end
 }
 
-// advanceOutsiders is outsiders.advance for a name that may have a line. The run of a plain lock lasts for
-// as long as this manager has had the lock since the last pause.
+// advanceOutsiders is outsiders.advance for a name. The run of a lock, or a set, lasts for as long as this
+// manager has had it since the last pause.
 func (m *Machine) advanceOutsiders(n *name) {
-	p, t := n.position(), &n.details.turns
+	o, r := n.outsiders(), &n.details.run
 	switch x := n.index(); {
-	case p == nil:
+	case o == nil:
 	case x != nil:
-		p.outsiders.advance(m.now, m.now-t.start, t, x.held, &m.cfg)
+		o.advance(m.now, m.now-r.start, r, x.held, &m.cfg)
 	default:
 		has := time.Duration(0)
 		if n.entry.number != 0 {
 			has = m.now - n.entry.since
 		}
-		if p.outsiders.advance(m.now, p.outsiders.had+has, t, 1, &m.cfg) {
-			p.outsiders.had = -has // the release of the present hold adds all of it
+		if o.advance(m.now, o.had+has, r, 1, &m.cfg) {
+			o.had = -has // the release of the present hold adds all of it
 		}
 	}
+}
+
+// releasedBeside notes what the answer to a release says of others, after which handedOn is set if a
+// manager of the line was told. Otherwise a release that ends a run of grants may leave a client waiting
+// that was never heard.
+func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
+	n := e.of
+	if e.number != 0 {
+		o.had += m.now - e.since
+	}
+	run, back := &n.details.run, e.upkeep().giveBack
+	if r.OK {
+		run.others = m.othersOf(n, r.Subscribers)
+	}
+	ended := back || run.ended(m.cfg.PassCount, m.now, &m.cfg)
+	if o.known(m.now, &m.cfg) || !ended && !r.HandedOn {
+		return // advance ends the run
+	}
+	if !r.HandedOn && (run.others > 0 || back && m.keptLong(e)) {
+		o.pauseInCase(m.now, run.others, &m.cfg, &m.jitter)
+	}
+	run.begin(m.now)
 }

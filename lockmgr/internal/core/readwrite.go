@@ -19,6 +19,8 @@ var _ = register(ReadWrite, readWrite{})
 // readWrite are the rules of ReadWrite.
 type readWrite struct{ usual }
 
+func (readWrite) special(*name) special { return new(lined) }
+
 func (k readWrite) joins(e *entry, r *Request) bool {
 	return r.Side == Shared && k.side(e) == Shared
 }

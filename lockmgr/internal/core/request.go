@@ -234,14 +234,9 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	if r.Explicit && m.askedAgain(n, r) {
 		return
 	}
-	if r.Once {
-		if n.idle() || n.index() != nil { // else the alarm of the entry ends a pause
-			n.details.turns.comeBack(m.now, &m.cfg)
-		}
-		if m.occupied(n, r) {
-			m.fail(r, m.whyOccupied(n))
-			return
-		}
+	if r.Once && m.occupied(n, r) {
+		m.fail(r, m.whyOccupied(n))
+		return
 	}
 	m.enqueue(r)
 	for e := range n.toLookAt {
@@ -295,7 +290,7 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 	before := n.queue.head != nil && !together
 	switch e.phase {
 	case idle:
-		return !n.details.turns.mayTry(m.now)
+		return false
 	case asking:
 		return !together
 	case held:

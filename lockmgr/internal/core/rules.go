@@ -44,9 +44,6 @@ type rules interface {
 	// places reports whether the server keeps the waiters in order. The number of a waiting request
 	// is the request's place: see line.
 	places() bool
-	// takesTurns reports whether managers share the time of the name by standing back: see turns.
-	// Otherwise the server says who is next: see position and line.
-	takesTurns() bool
 	// details returns the details of a name that changes to the kind, while the name has none of
 	// its own.
 	details(n *name) *details
@@ -69,7 +66,6 @@ func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) places() bool                  { return false }
-func (usual) takesTurns() bool              { return true }
 func (usual) details(*name) *details        { return &noDetails }
 func (usual) special(n *name) special       { return n.details.special }
 func (usual) gone() error                   { return errGone }
@@ -81,9 +77,6 @@ func (n *name) passesOn(e *entry, r *Request) bool {
 
 // places is rules.places of the name's kind.
 func (n *name) places() bool { return n.rules().places() }
-
-// takesTurns is rules.takesTurns of the name's kind.
-func (n *name) takesTurns() bool { return n.rules().takesTurns() }
 
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }

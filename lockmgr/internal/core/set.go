@@ -20,6 +20,10 @@ type set struct {
 	refusedBy   int    // the position of the item for which the last try was refused, from 1, or 0
 	signalled   []bool // by item: a message or a confirmation came while a try was in flight
 
+	echoes int // messages of our confirmed releases that have not arrived here
+	echoed int // messages of the release in flight that have arrived
+
+	others outsiders
 	plain
 	gathering
 	noDetails details // those of the name while it has none of its own
@@ -27,7 +31,7 @@ type set struct {
 
 // hears notes whether the messages of an item are delivered. The set is subscribed if the messages
 // of all items are delivered.
-func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
+func (s *set) hears(n *name, ev Wake) (Wake, bool) {
 	if ev.Place == LinePlace {
 		return ev, false
 	}
@@ -41,7 +45,60 @@ func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
 	}
 	ev.Subscribed = s.undelivered == 0
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
+	if !ev.Subscribed {
+		s.echoes = 0 // the messages are lost
+	}
+	ev.own = ev.Message && s.takeEcho(n, ev)
 	return ev, true
+}
+
+// takeEcho notes the arrival of a message, and returns whether the message is of our own release.
+// The result may be wrong, so no wake-up of a waiter depends on the result.
+func (s *set) takeEcho(n *name, ev Wake) bool {
+	releases := n.entry.flight != 0 && n.entry.flightVerb == VerbRelease
+	switch {
+	case ev.More: // not all are ours, but one may be of the release in flight
+		s.echoes = 0
+		if releases {
+			s.echoed = min(len(s.items), s.echoed+1)
+		}
+	case s.echoes > 0:
+		s.echoes--
+		return true
+	case releases && s.echoed < len(s.items): // before the answer to the release
+		s.echoed++
+		return true
+	}
+	return false
+}
+
+// told notes that others have released an item. While the set is not held, an item other than the item for
+// which the set waits says nothing.
+func (s *set) told(m *Machine, n *name, ev Wake) {
+	if ev.Message && !ev.own && (n.worthTrying(ev) || n.held()) {
+		s.others.hear(m.now, &n.details.run, &m.cfg)
+	}
+}
+
+// answered notes what the answer to a release says of others. If the release has published fewer
+// messages than were taken for its own, the rest were of others.
+func (s *set) answered(m *Machine, r *Reply) {
+	if r.Op.Verb != VerbRelease || r.Ran != Yes {
+		return
+	}
+	e := r.Op.entry
+	n := e.of
+	echoed := s.echoed
+	if s.echoed = 0; n.sub == subOn {
+		s.echoes += max(0, r.Published-echoed)
+	}
+	if m.othersOf(n, r.Subscribers) > 0 || n.hasDetails() {
+		n.makeDetails()
+		if echoed > r.Published {
+			s.others.hear(m.now, &n.details.run, &m.cfg)
+		}
+		m.releasedBeside(&s.others, e, r)
+	}
 }
 
 // set returns the set of a name of kind Several, or nil.
@@ -52,6 +109,7 @@ func (n *name) set() *set {
 
 func (s *set) dropped(*name) *details { return &s.noDetails }
 func (s *set) gathers() *gathering    { return &s.gathering }
+func (s *set) foreign() *outsiders    { return &s.others }
 
 // isSet reports whether a name is a set. Sets and single names have different keys.
 func (n *name) isSet() bool { return n.set() != nil }
@@ -107,7 +165,8 @@ func (s *set) trying() { clear(s.signalled) }
 func (s *set) acquired(*name) { s.refusedBy = 0 }
 
 // refused handles the answer that others have an item of a set.
-func (s *set) refused(_ *Machine, e *entry, r *Reply) {
+func (s *set) refused(m *Machine, e *entry, r *Reply) {
+	s.others.held(m.now, &m.cfg)
 	s.refusedBy = r.Item
 	e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])
 }

@@ -305,7 +305,7 @@ func (s *story) describe(e Effect) string {
 		}
 		s.ops[key] = Reply{Op: o, ID: o.ID}
 		d := fmt.Sprintf("run %v %s", o.Verb, key)
-		if o.Kind == Permits && o.Verb != VerbLook {
+		if o.Kind == Permits {
 			d += fmt.Sprintf(" permits=%d", o.Permits)
 			if o.Most != o.Permits {
 				d += fmt.Sprintf(" most=%d", o.Most)

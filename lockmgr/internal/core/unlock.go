@@ -87,36 +87,6 @@ func (m *Machine) answerUnlock(e *entry, err error) {
 	m.emit(Unlocked{r, err})
 }
 
-// mayKeep reports whether an entry may be kept although nobody here waits. Keeping helps a caller
-// that takes a lock again and again, while a client elsewhere asks again as soon as the client has
-// released. Our caller's acquire takes a round trip, so the client elsewhere is always first. Once
-// others have had much more than their share, the entry is kept for BackTime/4 after an unlock. A
-// caller that comes back in time gets the entry at once.
-func (m *Machine) mayKeep(e *entry) bool {
-	n, u := e.of, e.upkeep()
-	switch {
-	case !n.hasDetails() || !n.rules().transfers() || !n.takesTurns() || m.closing:
-		return false
-	case e.flight != 0 || e.retried || u.retry.failing() || u.doubt.open():
-		return false // perhaps the record is gone
-	case u.life.long || n.details.turns.others == 0 || !n.details.turns.inCredit(m.now, e.since, &m.cfg):
-		return false
-	case e.unlocking != nil:
-		return !m.stale(e) // keep answers the Unlock before the release, which might tell of a loss
-	}
-	return m.now < u.keepUntil
-}
-
-// keep keeps an entry for a caller that may come back.
-func (m *Machine) keep(e *entry) {
-	u := e.upkeep()
-	if e.unlocking != nil {
-		u.keepUntil = m.now + m.cfg.BackTime/4
-		m.answerUnlock(e, nil)
-	}
-	u.retry.at = u.keepUntil
-}
-
 // release removes an entry from the server as soon as no script is in flight.
 func (m *Machine) release(e *entry) {
 	m.becomeReleasing(e)
@@ -129,9 +99,6 @@ func (m *Machine) release(e *entry) {
 // works whether or not earlier scripts ran.
 func (m *Machine) sendRelease(e *entry) {
 	n := e.of
-	if n.hasDetails() {
-		e.upkeep().echoed = 0
-	}
 	if r := n.queue.head; r != nil && !n.places() {
 		r.own.Number = 0 // this release may name the number
 	}
@@ -165,49 +132,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	m.disown(e)
 	m.answerUnlock(e, err)
-	if n.takesTurns() {
-		m.countTurn(e, r)
-	}
 	m.afterRelease(e)
-}
-
-// countTurn notes what the answer to a release says of turns. If the release has published fewer
-// messages than were taken for its own, the others were of another process.
-func (m *Machine) countTurn(e *entry, r *Reply) {
-	n := e.of
-	if u := e.upkeep(); n.hasDetails() && u.echoed > r.Published {
-		n.details.turns.message(m.now, &m.cfg, &m.jitter)
-		u.echoed = r.Published
-	}
-	if !r.OK {
-		return
-	}
-	if others := m.othersOf(n, r.Subscribers); others > 0 || n.hasDetails() {
-		m.endTurn(e, others, r.Published)
-	}
-}
-
-// endTurn ends our turn after a release, and decides whether this manager must stand back before
-// another try. told is how many messages the release published.
-func (m *Machine) endTurn(e *entry, others int64, told int) {
-	n, u := e.of, e.makeUpkeep()
-	if n.sub == subOn {
-		n.details.echoes += told - u.echoed
-		u.echoed = 0
-	}
-	t := &n.details.turns
-	t.others, t.fresh = others, false
-	t.turnEnded(m.now, e.since, &m.cfg)
-	switch {
-	case others == 0 && !(u.giveBack && m.keptLong(e)):
-		t.newRun(m.now)
-	case u.giveBack && t.count > 0, t.over(m.now, &m.cfg):
-		m.noticeOf(n, Notice{What: StoodBack, N: t.count})
-		m.stats.StoodBack++
-		t.standBack(m.now, &m.cfg, &m.jitter)
-		u.firstPass = 0
-		m.subscribe(n)
-	}
 }
 
 // afterRelease goes on with an entry that was released or given up.
@@ -287,17 +212,16 @@ func (m *Machine) leaveRecord(e *entry, err error) {
 	m.afterRelease(e)
 }
 
-// passInstead passes an entry on because the server refuses the release. A new run begins. Nobody
-// stands back, because the entry would be released again at once: another entry may stand back.
+// passInstead passes an entry on because the server refuses the release. A new run begins. A pause
+// ends, because the entry would be released again at once.
 func (m *Machine) passInstead(e *entry, err error) {
 	n := e.of
 	m.answerUnlock(e, err)
 	u := e.makeUpkeep()
-	u.giveBack, e.since, u.firstPass, u.grants = false, m.now, m.now, 0
-	n.details.turns.newRun(m.now)
-	n.details.turns.back = false
-	if p := n.position(); p != nil {
-		p.outsiders.until = 0
+	u.giveBack = false
+	m.newRun(e)
+	if o := n.outsiders(); o != nil {
+		o.until = 0
 	}
 	m.passOn(e, nil)
 	if e.phase == passing || e.phase == releasing {

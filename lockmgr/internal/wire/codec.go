@@ -133,7 +133,7 @@ type format struct {
 }
 
 // verbs is the number of verbs, including VerbNone.
-const verbs = int(core.VerbLook) + 1
+const verbs = int(core.VerbRenew) + 1
 
 // A kind is how the operations of a kind of lock are encoded. Each kind has a file of its own,
 // which registers the kind.

@@ -80,20 +80,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 		read:    readReleased,
 		warning: untold,
 	},
-	core.VerbLook: look,
 }})
-
-// look asks whether there is a record of any kind.
-var look = format{
-	write: func(_ *encoder, op *core.Op, c *Command) {
-		c.reset(nil)
-		c.Args, c.Keys = append(c.Args, "EXISTS"), append(c.Keys, op.Name)
-	},
-	read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
-		r.OK = a.Int > 0
-		return a.Kind == Int
-	},
-}
 
 // terms writes the key, the lease and the number of tokens of an acquire or a transfer, and the key of
 // the token counter if the operation asks for tokens.
@@ -114,7 +101,7 @@ func (e *encoder) want(op *core.Op) string {
 	if op.Deaf {
 		words[3] = "d"
 	}
-	if x := op.Line; x.Secret != "" {
+	if x := op.Line; x != nil && x.Secret != "" {
 		words = append(words, decimal(x.Join[0]), decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced))
 	}
 	return strings.Join(words, " ")
@@ -266,7 +253,7 @@ func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 
 // untold returns why the message of a release could not be published, or nil.
 func untold(a *Answer) *Failure {
-	if a.is(Text) {
+	if a.is(Text) || a.is(Text, Int) {
 		a = &a.Array[0]
 	}
 	if a.Kind != Text {

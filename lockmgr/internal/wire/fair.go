@@ -33,7 +33,6 @@ var _ = register(core.Fair, kind{name: "fair", channel: ChannelPrefix, freed: "0
 		join: joinFairLease,
 		read: readRenewed,
 	},
-	core.VerbLook: look,
 }})
 
 // fairFormat returns the format of a script that begins with fair.lua.

@@ -62,17 +62,6 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 		}
 		return nil
 	}),
-	core.VerbLook: {
-		write: func(_ *encoder, op *core.Op, c *Command) {
-			c.reset(nil)
-			c.Args, c.Keys = append(c.Args, "GET"), append(c.Keys, op.Name)
-		},
-		read: func(_ *core.Op, a *Answer, r *core.Reply) bool {
-			free, err := strconv.ParseInt(a.Text, 10, 64)
-			r.OK = a.Kind == Text && err == nil && free <= 0
-			return a.Kind == Nil || a.Kind == Text && err == nil
-		},
-	},
 }})
 
 // permitsFormat returns the format of a script that serves one operation or several, and answers

@@ -58,7 +58,6 @@ func TestPermits_BadReplies(t *testing.T) {
 			[]*Answer{text, ints(), ints(1, 2, 3), texts("1", "2"), texts("1")}},
 		{core.VerbRelease, 0, []*Answer{nothing, ints(1, 3), ints(2, 3)},
 			[]*Answer{text, ints(), ints(1), ints(0, 3), ints(2, 3, 4), texts("2", "3")}},
-		{core.VerbLook, 0, []*Answer{nothing, text, {Kind: Text, Text: "-3"}}, []*Answer{{Kind: Int, Int: 1}, {Kind: Text, Text: "x"}, ints(1)}},
 	} {
 		op := permitOp(tt.verb, "a")
 		op.Gather = tt.gather
@@ -73,13 +72,6 @@ func TestPermits_BadReplies(t *testing.T) {
 			require.Equal(t, core.Maybe, r.Ran, "%v, gather %v: %+v", tt.verb, tt.gather, a)
 			require.Error(t, r.Err)
 		}
-	}
-}
-
-// The answer to a look says whether permits are free.
-func TestPermits_Look(t *testing.T) {
-	for text, taken := range map[string]bool{"1": false, "0": true, "-1": true} {
-		require.Equal(t, taken, Decode(permitOp(core.VerbLook, "a"), &Answer{Kind: Text, Text: text}, fail).OK, text)
 	}
 }
 

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"slices"
-
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
@@ -19,8 +17,8 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			c.reset(rwAcquire)
 			c.Args = append(c.Args, sideWord(op.Side))
 			e.terms(op, c)
+			c.Args = append(c.Args, e.want(op), tagged(op.Name))
 			e.owners(op, c)
-			c.Args = append(c.Args, millis(op.Waits), tagged(op.Name))
 		},
 		read: readAcquired,
 	},
@@ -52,23 +50,23 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwRelease)
 			c.Keys = append(c.Keys, op.Name)
+			c.Args = append(c.Args, e.leaving(op), tagged(op.Name))
 			e.others(op, c)
-			c.Args = append(c.Args, tagged(op.Name))
 			c.listen(ChannelOf(op.Kind, op.Name), "1", countOfShared)
 		},
 		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
-			if a.Kind == Array { // others still read
-				if !a.is(Int) {
-					return false
-				}
+			switch {
+			case a.is(Int): // others still read
 				r.OK, r.Subscribers = true, a.Array[0].Int
 				return true
+			case a.is(Int, Int), a.is(Text, Int): // a manager of the line was told
+				r.HandedOn = true
+				a = &a.Array[0]
 			}
 			return readReleased(op, a, r)
 		},
 		warning: untold,
 	},
-	core.VerbLook: look,
 }})
 
 // readTransferredSide is readTransferred for a read-write lock, whose script may tell that a writer
@@ -95,7 +93,7 @@ const WriterEnd = ":write"
 // ForceEntries returns the command that removes the entries with the given fields from the record
 // of a read-write lock. The answer is Nil if the record has none of the fields.
 func ForceEntries(name string, fields []string) Command {
-	c := Command{Script: rwRelease, Keys: []string{name}, Args: append(slices.Clone(fields), tagged(name))}
+	c := Command{Script: rwRelease, Keys: []string{name}, Args: append([]string{"", tagged(name)}, fields...)}
 	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfShared)
 	return c
 }
@@ -121,6 +119,9 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 func countOfShared(a *Answer) (*int64, bool) {
 	if a.is(Int) {
 		return &a.Array[0].Int, false
+	}
+	if a.is(Int, Int) {
+		a = &a.Array[0]
 	}
 	return countOfPublished(a)
 }

@@ -219,7 +219,7 @@ func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
 		const wait = 300 * time.Millisecond
 		l, replies := replicaLane(t, &replicaServer{enough: 2, wait: wait})
 		for verb, waits := range map[core.Verb]bool{
-			core.VerbAcquire: true, core.VerbTransfer: true, core.VerbRenew: true, core.VerbRelease: false, core.VerbLook: false,
+			core.VerbAcquire: true, core.VerbTransfer: true, core.VerbRenew: true, core.VerbRelease: false,
 		} {
 			op := locking("a", 1)
 			op.Verb = verb

@@ -74,16 +74,6 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			return nil
 		},
 	},
-	core.VerbLook: {
-		write: func(_ *encoder, op *core.Op, c *Command) {
-			c.reset(nil)
-			c.Args = append(c.Args, "EXISTS")
-			for i := range op.Items {
-				c.Keys = append(c.Keys, op.Items[i].Name)
-			}
-		},
-		read: look.read,
-	},
 }})
 
 // prefixes writes the first part of the keys of the readers of each item. A plain lock has no

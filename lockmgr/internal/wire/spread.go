@@ -334,9 +334,6 @@ func (s *spread) combined() core.Reply {
 		out.OK = some
 		out.Partly = some && (out.Partly || !all)
 	}
-	if s.op.Verb == core.VerbLook {
-		out.Partly, out.Subscribers = false, 0
-	}
 	return out
 }
 
