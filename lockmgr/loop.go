@@ -210,19 +210,17 @@ func (p *loop) perform(e core.Effect) {
 		p.unlocked(e.Request, e.Err)
 	case core.Subscribe:
 		if e.Items == nil {
-			p.watch(watchKey{name: e.Name, place: e.Place}, p.channelOf(e))
+			p.watch(watchKey{name: e.Name, place: e.Place}, p.channelOf(e, e.Kind, e.Name))
 		}
 		for i, it := range e.Items {
-			p.watch(watchKey{name: e.Name, item: i + 1}, wire.ChannelOf(it.Kind, it.Name))
-			p.watch(watchKey{name: e.Name, item: i + 1, place: core.LinePlace}, wire.SetChannel(it.Kind, it.Name))
+			p.watch(watchKey{name: e.Name, item: i + 1, place: e.Place}, p.channelOf(e, it.Kind, it.Name))
 		}
 	case core.Unsubscribe:
 		if e.Items == nil {
 			p.unwatch(watchKey{name: e.Name, place: e.Place})
 		}
 		for i := range e.Items {
-			p.unwatch(watchKey{name: e.Name, item: i + 1})
-			p.unwatch(watchKey{name: e.Name, item: i + 1, place: core.LinePlace})
+			p.unwatch(watchKey{name: e.Name, item: i + 1, place: e.Place})
 		}
 	case *core.Notice:
 		p.notice(e)
@@ -234,17 +232,19 @@ func (p *loop) perform(e core.Effect) {
 	}
 }
 
-// channelOf returns the channel of a single name.
-func (p *loop) channelOf(e core.Subscribe) string {
+// channelOf returns the channel of e for a single name, or for a name of a set.
+func (p *loop) channelOf(e core.Subscribe, kind core.Kind, name string) string {
 	switch {
-	case e.Kind != core.Fair && e.Place == core.LinePlace:
-		return wire.LineChannel(e.Kind, e.Name)
-	case e.Kind != core.Fair && e.Place == core.OwnPlace, e.Kind == core.Fair && e.Place == 0:
-		return wire.OwnChannel(e.Kind, p.id.uuid, e.Name)
+	case kind != core.Fair && e.Place == core.LinePlace:
+		return wire.LineChannel(kind, name)
+	case e.Set != 0:
+		return wire.OwnChannel(kind, wire.HolderID(p.id.uuid, e.Set), name)
+	case kind != core.Fair && e.Place == core.OwnPlace, kind == core.Fair && e.Place == 0:
+		return wire.OwnChannel(kind, p.id.uuid, name)
 	case e.Place != 0:
-		return wire.PlaceChannel(p.id.uuid, e.Name, e.Place)
+		return wire.PlaceChannel(p.id.uuid, name, e.Place)
 	}
-	return wire.ChannelOf(e.Kind, e.Name)
+	return wire.ChannelOf(kind, name)
 }
 
 // watch begins to watch a channel.

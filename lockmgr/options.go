@@ -48,7 +48,7 @@ type Options struct {
 	// PassCount and PassTime bound a run: how many grants in a row a manager makes, and for how
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
 	// The manager asks the server at least every 8*PassCount grants. After a run the lock, or the
-	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, and sets,
+	// permits of a hold, go to the next manager of the line. Beside Redisson's clients,
 	// which stand in no line, a manager pauses for as long as its run took. If they subscribe and are
 	// not heard, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
 	// processes that poll, or up to 130 ms if there are subscribers, which may be far away. Fair

@@ -152,7 +152,7 @@ func TestPermits_BadRequests(t *testing.T) {
 		require.ErrorAs(t, err, &failed, what)
 	}
 	require.ErrorIs(t, errOf(m.Permits("", 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName)
-	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:line", "{a}:wants", "{a}:writer", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
+	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:line", "{a}:wants", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
 		require.ErrorIs(t, errOf(m.Permits(name, 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName, name)
 		require.ErrorIs(t, errOf(m.Lock(ctx, name)), lockmgr.ErrInvalidName, name)
 	}

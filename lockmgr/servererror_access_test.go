@@ -26,12 +26,26 @@ func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 
 // A manager whose user lacks what the line needs is served beside managers that stand in it, and beside others like it.
 func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
-	for _, denied := range []string{"-time", "-rpush", "-lrem", "-lindex", "-hget", "-time -lindex -lrem -rpush"} {
+	all := "-time -lindex -lrem -rpush"
+	alone := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a") }
+	write := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
+		return m.Lock(ctx, "a", lockmgr.Exclusive())
+	}
+	set := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
+		return m.LockAll(ctx, lockmgr.All("a", "b"))
+	}
+	for _, tt := range []struct {
+		denied          string
+		request, others func(context.Context, *lockmgr.Manager) (*lockmgr.Lock, error)
+	}{
+		{"-time", alone, alone}, {"-rpush", alone, alone}, {"-lrem", alone, alone}, {"-lindex", alone, alone}, {"-hget", alone, alone}, {all, alone, alone},
+		{"-rpush", write, write}, {all, write, write}, {"-rpush", set, alone}, {all, set, alone}, {all, set, set},
+	} {
 		for _, beside := range []string{"others that can", "others that can't"} {
-			t.Run(denied+" beside "+beside, func(t *testing.T) {
+			t.Run(tt.denied+" beside "+beside, func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Start(t).Unrestricted()
-				setUser(t, s, "less", append([]string{"+@all", "~*", "&*"}, strings.Fields(denied)...)...)
+				setUser(t, s, "less", append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
 				less := func(o *rueidis.ClientOption) { o.Username, o.Password = "less", secret }
 				patient, end := context.WithCancel(faults.Patient(t))
 				var others sync.WaitGroup
@@ -46,7 +60,7 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 					t.Cleanup(func() { _ = m.Close(context.Background()) })
 					others.Go(func() {
 						for patient.Err() == nil {
-							if l, err := m.Lock(patient, "a"); err == nil {
+							if l, err := tt.others(patient, m); err == nil {
 								time.Sleep(5 * milli)
 								_ = l.Unlock(context.Background())
 							}
@@ -58,7 +72,7 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 				m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
 				t.Cleanup(func() { _ = m.Close(context.Background()) })
 				for range 30 {
-					l := must(m.Lock(patient, "a"))(t)
+					l := must(tt.request(patient, m))(t)
 					time.Sleep(5 * milli)
 					mustUnlock(t, l)
 				}

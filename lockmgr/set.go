@@ -30,19 +30,18 @@ func All(names ...string) Set { return Set{Names: names} }
 // single [Lock] for the whole set. A set does not pass to the next request in memory.
 //
 // One script takes all locks, and one script gives them back. In a cluster each slot has scripts of
-// its own. A try asks the masters in sequence and ends at the first refusal. The locks taken by
-// then are given back, so other requests may find a name taken for some milliseconds. Renewals and
+// its own. A try asks the masters in sequence and ends at the first refusal. Renewals and
 // releases go to all masters at once.
 //
-// A waiting set keeps nothing. So callers that hold nothing else never wait for each other in a
-// circle. After a second of waiting a set gathers, because requests for single names could keep the
-// set out for ever: for at most 2.5 times Options.PassTime the set keeps the locks found free. Then
-// the set gives them back, and waits for two to four times as long. The times grow while the set
-// gathers in vain, to 20 times Options.PassTime or a third of Options.Lease.
+// A waiting set stands in the line of the first lock that it can't have, and keeps the locks before, in the
+// order of the names; in a cluster, of the slots. All sets have the same order, so callers that hold nothing
+// else never wait for each other in a circle. A set that gets no further lock for 40 times
+// Options.PassTime, or a third of Options.Lease, gives back what it keeps, and keeps nothing for two to four
+// times as long. The times double while that is in vain, up to a third of Options.Lease. A set that tries once
+// keeps nothing.
 //
 // The requests of a manager for the very same names and sides are served in order, one at a time.
-// Requests for single names and for overlapping sets compete with the set as requests of other
-// processes do.
+// To requests for single names and for overlapping sets, the set is like a request of another process.
 //
 // The locks share the lease, the watchdog and the holder ID. If a lock of the set is lost, the Lock
 // is lost, and the remaining locks are given back. With Fenced each lock has a token: see

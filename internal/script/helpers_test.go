@@ -135,8 +135,6 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 		args = append(slices.Clip(args), channelName(keys[0]))
 	case "readwrite_acquire":
 		args = slices.Insert(slices.Clip(args), 3, "", "{"+keys[0]+"}")
-	case "several_acquire":
-		args = waitsOf(args)
 	case "readwrite_transfer":
 		args = append(slices.Clip(args), "{"+keys[0]+"}", "redisson_rwlock:{"+keys[0]+"}")
 	case "readwrite_release":
@@ -161,15 +159,6 @@ func (s *scriptServer) run(t testing.TB, w *wire, script string, keys, args []st
 		defer s.do(t, "CONFIG", "SET", "maxmemory", "0")
 	}
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
-}
-
-// waitsOf says for how long the note of a writer lasts, in place of the word "waits", which may be the last argument.
-func waitsOf(args []string) []string {
-	args = slices.Clone(args)
-	if last := len(args) - 1; args[last] == "waits" {
-		return append(args[:last], "10000")
-	}
-	return append(args, "0")
 }
 
 // channelName returns the channel of a plain lock.

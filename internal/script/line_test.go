@@ -265,5 +265,11 @@ func TestScript_LineLeave(t *testing.T) {
 		s.lineAcquire(t, lineCall{manager: "b", id: 3})
 		require.Equal(t, "nil", s.leave(t, "b", 2, ""), "a late copy")
 		require.Equal(t, "a:1=1 for 20000 b c", s.line(t))
+
+		wait()
+		s.do(t, "SET", theLock, "of another type")
+		require.Contains(t, s.leave(t, "b", 2, "b:101"), "WRONGTYPE")
+		s.do(t, "DEL", theLock)
+		require.Equal(t, "c", s.line(t), "b has left all the same")
 	})
 }

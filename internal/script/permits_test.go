@@ -242,7 +242,7 @@ func TestScript_PermitsLine(t *testing.T) {
 		require.Equal(t, told(" 01"), e.heard(t), "one is not enough for a, who is first")
 		require.Equal(t, "[20000]", try(1, "b2"), "and is kept for a")
 		require.Equal(t, "[[1 1]]", release("d2"))
-		require.Equal(t, told("a 2", " 02"), e.heard(t))
+		require.Equal(t, told("a 1", " 02"), e.heard(t))
 		require.Equal(t, "2 d3.0~20000 a wants 2! b wants 1 c wants 1", s.permits(t, "p"))
 		require.Regexp(t, `^\[(2000|199\d)\]$`, try(1, "b3"), "if a is gone, its place is free in two seconds")
 		require.Equal(t, "[[1 1]]", release("d3"))

@@ -1,4 +1,4 @@
--- plain.lua is in the scripts of plain and of read-write locks that know of the line: see line.lua.
+-- plain.lua is in the scripts of plain and of read-write locks, and of sets, that know of the line: see line.lua.
 
 local whole = 1000000 -- permits of a lock that is free
 
@@ -19,12 +19,11 @@ local function fair(key)
 end
 
 -- outsiders returns how many clients subscribe to the channel of a lock that stand in no line. Managers
--- of this library that may stand in the line subscribe to the channel with ":line" added, too. Those in
--- which a set waits, which stands in no line, subscribe to the channel with ":set" added, maybe beside.
--- outsiders returns nil if the user may not ask.
+-- of this library that may stand in the line subscribe to the channel with ":line" added, too. outsiders
+-- returns nil if the user may not ask.
 local function outsiders(channel)
-  local n = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line', channel .. ':set')
-  return not n.err and math.max(n[2] - n[4], n[6]) or nil
+  local n = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line')
+  return not n.err and math.max(n[2] - n[4], 0) or nil
 end
 
 -- publish tells the clients that stand in no line, and returns how many there are. It returns the error,

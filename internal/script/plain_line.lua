@@ -1,5 +1,5 @@
--- plain_line.lua is in the scripts of plain and of read-write locks, after plain.lua and line.lua. A plain
--- lock, and a writer, need all of the permits of a name, whole. A reader needs one.
+-- plain_line.lua is in the scripts of plain and of read-write locks, and of sets, after plain.lua and
+-- line.lua. A plain lock, and a writer, need all of the permits of a name, whole. A reader needs one.
 
 local micros = clock[1] * 1000000 + clock[2]
 
@@ -140,6 +140,21 @@ local function released(key, channel, owner)
   -- After a grant the lock is taken, and nobody needs to know.
   local told = ok and given and 0 or publish(channel, ok and '00' or '0')
   return ok and left and {told} or told
+end
+
+-- yield leaves the line of a lock although the manager wants the lock, and serves the line.
+local function yield(key, want)
+  local line, wants = keysOf(key)
+  local manager = string.match(want, '^%S+')
+  if not manager or redis.call('HEXISTS', wants, manager) == 0 then
+    return
+  end
+  depart(key, want)
+  if redis.call('EXISTS', key) == 0 then
+    serve(key, whole)
+  elseif redis.call('HEXISTS', key, 'mode') == 1 and redis.call('HGET', key, 'mode') == 'read' then
+    serve(key, whole - 1)
+  end
 end
 
 -- ended serves the line of a lock that is free, because its record has ended by itself.

@@ -176,8 +176,6 @@ func inFull(key string) string {
 		return theLock
 	case "T":
 		return theCounter
-	case "W":
-		return rwPrefix + ":writer"
 	}
 	return key
 }

@@ -8,17 +8,15 @@
 -- ARGV[3]   how many fencing tokens to take, 0 for none; a reader takes none and
 --           gets the last one that was taken
 -- ARGV[4]   what the manager wants of the line, see line.lua; or empty
--- ARGV[5]   the prefix of the readers' keys, prefix:holder:rwlock_timeout:i, and of the note,
---           prefix:writer
+-- ARGV[5]   the prefix of the readers' keys, prefix:holder:rwlock_timeout:i
 -- ARGV[6]   the new holder
 -- ARGV[7..] further holders of the same manager that the record may carry
 --
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens
 --         integer     held by others: the record's remaining life in
---                     milliseconds, -1 if it has none. For a reader that a note
---                     keeps out: that of the note, if it ends sooner. For a manager that others
---                     come before: for how long the first of them has time to ask
+--                     milliseconds, -1 if it has none. For a manager that others come before:
+--                     for how long the first of them has time to ask
 --         array       the same number, of a record of another kind of lock. A second number means:
 --                     of a read-write lock, but the manager does not stand in the line as it wants
 --
@@ -29,16 +27,12 @@
 -- removed first. A reader whose own key has expired is removed, too. The life of
 -- a record that others share is never shortened.
 --
--- A set that waits to write stands in no line. It leaves a note, which expires if the set asks no more:
--- see several_acquire.lua. While the note is there, no further reader is granted while others read. The
--- last reader leaves the note 100 ms, in which no reader is granted at all. A writer removes the note.
---
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
 -- expired. So a key that is missing is looked for once more, together with the record: a
 -- server that has only some keys of a command fails it then, and the script with it.
 local key, side, lease, want, prefix = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[5]
-local note, n = prefix .. ':writer', side == 'read' and 1 or whole
+local n = side == 'read' and 1 or whole
 local function timeout(holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
@@ -83,17 +77,6 @@ if mode then
 elseif line and redis.call('EXISTS', key) == 1 then
   return {redis.call('PTTL', key)}
 end
-if side == 'read' then
-  local left = redis.pcall('PTTL', note)
-  if type(left) == 'number' and left >= 0 and (others or left <= 100) then
-    if others and ttl >= 0 then
-      left = math.min(left, ttl)
-    end
-    line = line or theLine()
-    local ok, joined = pcall(line.enter, key, want, n)
-    return refused(math.max(1, left), ok and joined)
-  end
-end
 if line and not ours then
   if mode and not others then
     redis.call('DEL', key) -- its readers were dead
@@ -116,7 +99,6 @@ if side == 'read' then
   redis.call('HSET', key, 'mode', side, ARGV[6], 1)
 else
   redis.call('HSET', key, 'mode', side, ARGV[6] .. ':write', 1)
-  redis.pcall('DEL', note) -- after HSET: a server that is out of memory refuses only the first write of a script
 end
 -- What others share keeps its end, or has none if it was taken away: each reader's
 -- own key has one.

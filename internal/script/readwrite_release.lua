@@ -30,13 +30,15 @@ local function life(own)
 end
 local line = redis.pcall('EXISTS', beside(key, 'line')) ~= 0 and theLine() -- or an error: it may be at the other master
 
--- serve lets the manager leave the line, tells the managers for which permits are free, and returns what
--- line.serve does.
+if line then
+  pcall(line.depart, key, ARGV[1]) -- before what fails if the key holds no lock
+end
+
+-- serve tells the managers of the line for which permits are free, and returns what line.serve does.
 local function serve()
   if not line then
     return
   end
-  line.depart(key, ARGV[1])
   local mode = redis.call('HGET', key, 'mode')
   if mode == 'read' then
     return line.serve(key, whole - 1)
@@ -95,9 +97,6 @@ if left then
   redis.call('PEXPIRE', key, math.max(longest, 1))
 else
   redis.call('DEL', key)
-  if not wrote then
-    redis.pcall('PEXPIRE', prefix .. ':writer', 100) -- see readwrite_acquire.lua
-  end
 end
 local ok, told = pcall(serve)
 -- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look

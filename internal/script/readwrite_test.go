@@ -54,14 +54,6 @@ var rwScriptTests = []struct {
 		then: `L: me:1=1 mode=read you:1=1 for 20000; R:me:1: "1" for 10000; R:you:1: "1" for 20000`},
 	{what: "others read, write", given: otherReads, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
 		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "others read and a set waits, read", given: otherReads + "; SET W 1 PX 10000", script: "readwrite_acquire", args: "read 30000 0 me:1",
-		reply: "10000", then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`},
-	{what: "the last reader has left, a writer waits, read", given: "SET W 1 PX 100", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "100",
-		then: `W: "1" for 100`},
-	{what: "free, a writer has waited, read", given: "SET W 1 PX 10000", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
-		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; W: "1" for 10000`},
-	{what: "free, a writer waits, write", given: "SET W 1 PX 10000", script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "nil",
-		then: "L: me:1:write=1 mode=write for 30000"},
 	{what: "a dead reader, write", given: deadReader, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "nil",
 		then: "L: me:1:write=1 mode=write for 30000"},
 	{what: "a dead reader, read", given: deadReader, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
@@ -106,18 +98,10 @@ var rwScriptTests = []struct {
 		script: "readwrite_transfer", args: "write 30000 0 me:1", reply: "1", then: "L: me:1:write=1 mode=write for 30000"},
 	{what: "from reader to reader, the counter is no number", given: oneReader + "; SET T x", script: "readwrite_transfer", args: "read 30000 1 me:2 me:1",
 		reply: "!ERR value is not an integer", then: `L: me:1=1 mode=read for 20000; R:me:1: "1" for 20000; T: "x" for -1`},
-	{what: "from reader to reader, a writer waits", given: bothRead + "; SET W 1 PX 10000", script: "readwrite_transfer", args: "read 40000 0 me:2 me:1",
-		reply: `[1 "" 1]`, then: `L: me:2=1 mode=read you:1=1 for 40000; R:me:2: "1" for 40000; R:you:1: "1" for 20000; W: "1" for 10000`},
-	{what: "a token, a writer waits", given: oneReader + "; SET W 1 PX 10000; SET T 41", script: "readwrite_transfer", args: "read 20000 1 me:1",
-		reply: `[1 "41" 1]`, then: `L: me:1=1 mode=read for 20000; R:me:1: "1" for 20000; T: "41" for -1; W: "1" for 10000`},
 	{what: "another's", given: otherWrite, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "nil",
 		then: "L: mode=write you:1:write=1 for 20000"},
 
 	{what: "the last reader", given: oneReader, script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil"},
-	{what: "the last reader, a writer waits", given: oneReader + "; SET W 1 PX 10000", script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil",
-		then: `W: "1" for 100`},
-	{what: "others still read, a writer waits", given: bothRead + "; SET W 1 PX 10000", script: "readwrite_release", args: "me:1", reply: "[1]",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000; W: "1" for 10000`, again: "nil"},
 	{what: "others still read", given: bothRead, script: "readwrite_release", args: "me:1", reply: "[1]",
 		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`, again: "nil"},
 	{what: "others read, for much less", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 10000",
@@ -184,16 +168,11 @@ func TestScripts_ReadWrite(t *testing.T) {
 func TestScript_ReadWriteOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	for _, given := range []string{"", "SET W 1 PX 10000"} {
-		for _, call := range []string{"read 30000 0 me:1", "read 30000 1 me:1", "write 30000 0 me:1", "write 30000 1 me:1"} {
-			args := strings.Fields(call)
-			s.do(t, "CONFIG", "SET", "maxmemory", "0")
-			s.prepare(t, given)
-			before := s.state(t)
-			s.do(t, "CONFIG", "SET", "maxmemory", "1")
-			s.requireReply(t, "!OOM", s.eval(t, s.wire, "readwrite_acquire", rwKeys("readwrite_acquire", args), args), "%s: %s", given, call)
-			require.Equal(t, before, s.state(t), "%s: %s", given, call)
-		}
+	for _, call := range []string{"read 30000 0 me:1", "read 30000 1 me:1", "write 30000 0 me:1", "write 30000 1 me:1"} {
+		args := strings.Fields(call)
+		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		s.requireReply(t, "!OOM", s.eval(t, s.wire, "readwrite_acquire", rwKeys("readwrite_acquire", args), args), call)
+		s.requireState(t, "", call)
 	}
 }
 
@@ -262,14 +241,13 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 		require.Equal(t, "nil", release("d 1", "d:1"), "gives up")
 		require.Equal(t, []string{"b 1"}, told(), "who waited behind it")
 		require.Equal(t, "b/t", line())
-		s.do(t, "SET", rwPrefix+":writer", "1", "PX", "10000")
-		require.Equal(t, "10000", acquire("read", "b", 5, ""), "kept out by a note")
-		require.Equal(t, "b", line(), "and is to be told again")
-		s.do(t, "DEL", rwPrefix+":writer")
+		require.Equal(t, "nil", acquire("read", "b", 5, ""))
+		require.Equal(t, "[0]", release("", "b:5"))
+		require.Equal(t, "30000", acquire("write", "b", 6, ""))
 		s.do(t, "DEL", theLock, rwPrefix+":c:2:rwlock_timeout:1") // it ends by itself
 		require.Equal(t, "nil", release("", "c:2"))
 		require.Equal(t, []string{"b 1"}, told(), "a release that finds nothing serves the line, too")
-		require.Equal(t, "nil", acquire("read", "b", 6, ""))
+		require.Equal(t, "nil", acquire("write", "b", 7, ""))
 		require.Equal(t, "", line())
 	})
 }

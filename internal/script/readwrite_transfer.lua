@@ -16,8 +16,8 @@
 --         integer done; how many others may want the lock, as in transfer.lua
 --         array   done; that number, and the last of the tokens. An empty array:
 --                 nothing was done, as a reader was to become a writer while
---                 others read. A third element means: a writer waits, in the line or with a note, see
---                 readwrite_acquire.lua. The second is an empty text without tokens
+--                 others read. A third element means: a writer waits in the line. The second is an
+--                 empty text without tokens
 --
 -- Safe to repeat: the second run finds the new holder. It never creates a record.
 -- Only the run that records the new holder may shorten the life of an entry. The
@@ -129,7 +129,7 @@ if n >= 0 and there ~= 0 then
   local inLine = redis.pcall('HLEN', beside(key, 'wants'))
   n = n + (type(inLine) == 'number' and inLine or 0)
 end
-if side == 'read' and (waits or redis.pcall('EXISTS', prefix .. ':writer') == 1) then
+if waits then
   return {n, last or '', 1}
 end
 if last then

@@ -18,11 +18,13 @@
 -- The channel is no key: while a slot of a cluster is moved, a server runs no script
 -- that has some of its keys and not the others.
 local key, channel = KEYS[1], ARGV[#ARGV]
+if ARGV[1] ~= '' then
+  pcall(theLine().depart, key, ARGV[1]) -- before what fails if the key holds no lock
+end
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
 local message = '00'
 if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
   local line = theLine()
-  pcall(line.depart, key, ARGV[1])
   if not gone then
     pcall(line.ended, key)
     return false

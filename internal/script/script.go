@@ -12,9 +12,9 @@ import (
 var files embed.FS
 
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The first
-// match counts. If channels is set, it is the first part of the names of the channels, and the function
-// theLine follows, which the script calls only if there is a line. theLine returns functions, or an error,
-// of which the functions are nil: the script goes on without the line.
+// match counts. If channels is set, it is the first part of the names of the channels, as the scripts know
+// it at first, and the function theLine follows, which a script calls only if there is a line. theLine returns
+// functions, or an error, of which the functions are nil: the script goes on without the line.
 var begins = []struct {
 	scripts, part, channels string
 }{
@@ -27,6 +27,8 @@ var begins = []struct {
 	{"transfer", "plain", ""},
 	{"readwrite_renew", "", ""},
 	{"readwrite_", "plain", "redisson_rwlock:"},
+	{"several_renew", "", ""},
+	{"several_", "plain", "redisson_lock__channel:"},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
@@ -39,8 +41,8 @@ func Text(name string) string {
 		case b.part == "":
 			return text
 		case b.channels != "":
-			text = "local function theLine()\nlocal channels = '" + b.channels + "'\n" + read("line") + read("plain_line") +
-				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, released = released, ended = ended}\nend\n" + text
+			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("plain_line") +
+				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, released = released, ended = ended}\nend\n" + text
 		}
 		return read(b.part) + text
 	}

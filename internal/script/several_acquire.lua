@@ -2,57 +2,58 @@
 --
 -- KEYS        of each lock: the lock, and its token counter only when ARGV[3] is 1
 -- ARGV[1]     lease in milliseconds
--- ARGV[2]     0, or for how many milliseconds to keep those that are free if
---             others hold the rest
+-- ARGV[2]     0, or for how many milliseconds to keep those before the first that the set can't have
 -- ARGV[3]     1 to take a fencing token of each, else 0
 -- ARGV[4]     n, how many locks there are
 -- ARGV[5..n+4]  how each is wanted: plain, read or write
 -- ARGV[n+5..2n+4]  the prefix of its readers' keys, not used for a plain lock
--- ARGV[2n+5]  the new holder
--- ARGV[2n+6..] further holders of the same manager that the records may carry
--- and the last: for how long the note of a writer that waits lasts, as in
--- readwrite_acquire.lua
+-- ARGV[2n+5]  what the set wants of the lines, see line.lua; or empty
+-- ARGV[2n+6]  the new holder
+-- ARGV[2n+7..] further holders of the same manager that the records may carry
 --
 -- Returns nil      all are acquired, no tokens asked for
 --         bulk strings
 --                  all are acquired: the token of each
---         integers not acquired: the position of the first lock that others hold,
+--         integers not acquired: the position of the first lock that others hold, or are first for,
 --                  counted from 1, and the remaining life of its record in
---                  milliseconds, -1 if it has none, or that of a writer's note if
---                  the note keeps a reader out and ends sooner. A third one, 1: the record is
---                  of another kind of lock. If ARGV[2] is not 0, such a lock is
---                  reported before others, and none are kept
+--                  milliseconds, -1 if it has none, or how long those who are first have time to
+--                  ask. A third one, 1: the record is
+--                  of another kind of lock, and none are kept; 0: the set does not stand in the line of
+--                  that lock as it wants
+--
+-- A set that is refused joins the line of the first lock that it can't have, under an ID of its own, and leaves
+-- the lines of the others. All sets keep their locks in the order of the names, so none waits for another in a
+-- circle.
 --
 -- Safe to repeat: what an earlier run has left is among the further holders. Without
--- ARGV[2] a run that does not acquire changes nothing. The life of a record that
+-- ARGV[2] a run that does not acquire changes nothing but lines. The life of a record that
 -- others share is never shortened. Of readers' keys that are missing see
 -- readwrite_acquire.lua.
 local n = tonumber(ARGV[4])
-local first, last = 2 * n + 5, #ARGV - 1 -- the holders, the new one first
+local wish = ARGV[2 * n + 5]
+local first, last = 2 * n + 6, #ARGV -- the holders, the new one first
 local stride = #KEYS / n
+local line -- the functions of the lines, if there are any
 
+-- lock returns the key of lock i, the prefix of its readers' keys, and how it is wanted. The functions of
+-- the line are about that lock from then on.
 local function lock(i)
-  return KEYS[(i - 1) * stride + 1], ARGV[n + i + 4], ARGV[i + 4]
+  local want = ARGV[i + 4]
+  channels = want == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'
+  return KEYS[(i - 1) * stride + 1], ARGV[n + i + 4], want
 end
 
 local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
--- fair reports whether a record is that of a fair lock of this library. It returns false if the user
--- may not read the record. A record with many fields, which are not ours, is not read.
-local function fair(key)
-  local holder = redis.pcall('HLEN', key) == 1 and redis.pcall('HGETALL', key)[1]
-  return holder and string.sub(holder, -2) == ':f'
-end
-
--- blocked returns nil if lock i can be taken. Else it returns the remaining life of its
--- record, whether that is of another kind, and whether only readers block a writer. It changes
--- nothing.
-local function blocked(i)
+-- held returns nil if the record of lock i lets the set have the lock. Else it returns the remaining life
+-- of the record, and whether it is of another kind. It changes nothing. free is how many permits are
+-- left for a set that the record does not name.
+local function held(i)
   local key, prefix, want = lock(i)
   if redis.call('EXISTS', key) == 0 then
-    return nil
+    return nil, whole
   end
   if want == 'plain' then
     local mode = redis.call('HEXISTS', key, 'mode') == 1 -- its user may not use HGET
@@ -66,20 +67,18 @@ local function blocked(i)
   local mode = redis.call('HGET', key, 'mode')
   if not mode then
     return redis.call('PTTL', key), true
-  elseif mode == 'read' and want == 'read' then
-    local kept = redis.pcall('EXISTS', prefix .. ':writer') ~= 1 -- or ours already
-    for h = first, last do
-      kept = kept or redis.call('HEXISTS', key, ARGV[h]) == 1
-    end
-    if kept then
-      return nil
-    end
   end
-  local mine = {mode = true}
+  local mine, ours = {mode = true}, false
   for h = first, last do
     mine[ARGV[h]], mine[ARGV[h] .. ':write'] = true, true
   end
   local fields = redis.call('HGETALL', key)
+  for f = 1, #fields, 2 do
+    ours = ours or mine[fields[f]] and fields[f] ~= 'mode'
+  end
+  if mode == 'read' and want == 'read' then
+    return nil, not ours and whole - 1
+  end
   for f = 1, #fields, 2 do
     if not mine[fields[f]] then
       if mode == 'write' then
@@ -88,17 +87,33 @@ local function blocked(i)
       for r = 1, tonumber(fields[f + 1]) or 0 do
         local own = timeout(prefix, fields[f], r)
         if redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2 then
-          local ttl = redis.call('PTTL', key)
-          local left = want == 'read' and redis.call('PTTL', prefix .. ':writer') or -1
-          if left >= 0 and (ttl < 0 or left < ttl) then
-            ttl = left
-          end
-          return ttl, false, want == 'write'
+          return redis.call('PTTL', key)
         end
       end
     end
   end
-  return nil
+  return nil, not ours and whole
+end
+
+-- blocked returns nil if lock i can be taken. Else it returns what held does, or for how long those who come
+-- before the set have time to ask, and whether the set has what it wants of the line, which it joins.
+local function blocked(i)
+  local left, free = held(i)
+  local key, _, want = lock(i)
+  local needs = want == 'read' and 1 or whole
+  if left then
+    if free then
+      return left, true
+    end
+    line = line or theLine()
+    local ok, joined = pcall(line.enter, key, wish, needs)
+    return left, false, ok and joined
+  elseif line and free then
+    local ok, time, joined = pcall(line.refusal, key, wish, needs, free)
+    if ok and time then
+      return time, false, joined
+    end
+  end
 end
 
 -- own removes what the record of lock i has of these holders, and for a writer what it
@@ -139,7 +154,6 @@ local function take(i, lease)
     redis.call('HSET', key, 'mode', want, holder, 1)
   else
     redis.call('HSET', key, 'mode', want, holder .. ':write', 1)
-    redis.pcall('DEL', prefix .. ':writer')
   end
   if not others or ttl >= 0 and ttl < tonumber(lease) then
     redis.call('PEXPIRE', key, lease)
@@ -160,7 +174,7 @@ local function give(i)
   end
 end
 
--- takeAll takes the locks at these positions. A record without an end would be worse
+-- takeAll takes the locks at these positions, and leaves their lines. A record without an end would be worse
 -- than none, so an error gives all of them back.
 local function takeAll(which, lease)
   for t, i in ipairs(which) do
@@ -172,48 +186,43 @@ local function takeAll(which, lease)
       return type(err) == 'table' and err or {err = tostring(err)}
     end
   end
+  for _, i in ipairs(line and which or {}) do
+    pcall(line.depart, lock(i), wish)
+  end
 end
 
--- Most often none of the locks has a record, which one command tells.
+-- Most often none of the locks has a record or a line, which one command tells.
 local free, names, refused = {}, {}, nil
-local whole = ARGV[2] == '0' -- all or nothing
-local read, busy = {}, false -- the locks that only readers block, and whether another lock is blocked
 for i = 1, n do
-  free[i], names[i] = i, KEYS[(i - 1) * stride + 1]
+  local key = lock(i)
+  names[2 * i - 1], names[2 * i] = key, beside(key, 'line')
 end
-local none = redis.call('EXISTS', unpack(names)) == 0
-for i = 1, none and 0 or n do
-  if i == 1 then
-    free = {}
+if redis.pcall('EXISTS', unpack(names)) ~= 0 then -- or an error: a line may be at the other master
+  line = theLine()
+end
+for i = 1, n do
+  local left, other, joined
+  if refused then
+    pcall(line.yield, lock(i), wish)
+  elseif line then
+    left, other, joined = blocked(i)
   end
-  local ttl, other, readers = blocked(i)
-  if not ttl then
+  if other then
+    return {i, left, 1}
+  elseif left then
+    refused = (joined or wish == '') and {i, left} or {i, left, 0}
+  elseif not refused then
     free[#free + 1] = i
-  elseif other then
-    return {i, ttl, 1}
-  else
-    refused = refused or {i, ttl}
-    if readers then
-      read[#read + 1] = i
-    elseif whole then
-      return refused
-    else
-      busy = true
-    end
   end
 end
 if refused then
-  -- While another lock is blocked, a note would keep readers out in vain.
-  for _, i in ipairs((busy or ARGV[#ARGV] == '0') and {} or read) do
-    local key, prefix = lock(i)
-    if type(redis.pcall('EXISTS', key, prefix .. ':writer')) == 'number' then
-      redis.pcall('SET', prefix .. ':writer', 1, 'PX', ARGV[#ARGV])
-    end
+  if ARGV[2] ~= '0' then
+    return takeAll(free, ARGV[2]) or refused
   end
-  if whole then
-    return refused
+  for _, i in ipairs(free) do
+    pcall(line.yield, lock(i), wish)
   end
-  return takeAll(free, ARGV[2]) or refused
+  return refused
 end
 -- Tokens come first. If they fail, no lock is taken; the tokens of some may be lost.
 local tokens = nil

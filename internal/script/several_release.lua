@@ -6,17 +6,21 @@
 -- ARGV[2..n+1]  how each is held: plain, read or write
 -- ARGV[n+2..2n+1]  its channel
 -- ARGV[2n+2..3n+1]  the prefix of its readers' keys, not used for a plain lock
--- ARGV[3n+2..] every holder of this manager that the records may carry
+-- ARGV[3n+2]  "ID number" of a set that leaves the lines with this script, see line.lua; or empty
+-- ARGV[3n+3..] every holder of this manager that the records may carry, maybe none
 --
 -- Returns nil    the records carry none of these holders
 --         array  of how many locks were released, how many messages were
---                published, the most subscribers that one of them reached or, if
---                there was none, -1, and, if a message could not be published, why
+--                published, and how many clients subscribe that stand in no line, the most of one lock or, if
+--                there was no message, -1. If a message could not be published, why; or an empty text if
+--                a fifth element follows, 1: a manager of a line was granted a lock, or told
 --         error  one of the locks could not be released, the others were
 --
--- Safe to repeat: the second run returns nil. A key that is no lock counts as not held.
+-- Safe to repeat: the second run returns nil. A key that is no lock counts as not held. The lines are
+-- served also if the records have ended with their lease: no message tells of that.
 local n = tonumber(ARGV[1])
-local first = 3 * n + 2 -- of the holders
+local first = 3 * n + 3 -- of the holders
+local line -- the functions of the lines, if there are any
 
 local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
@@ -28,6 +32,15 @@ local function life(key, own)
     redis.call('EXISTS', key, own) -- see readwrite_acquire.lua
   end
   return ttl
+end
+
+-- serve serves the line of a lock, and returns what line.serve does.
+local function serve(key)
+  if redis.call('EXISTS', key) == 0 then
+    return line.serve(key, whole)
+  elseif redis.call('HEXISTS', key, 'mode') == 1 and redis.call('HGET', key, 'mode') == 'read' then
+    return line.serve(key, whole - 1)
+  end
 end
 
 -- plain releases a plain lock. It returns whether it has, and the message.
@@ -90,9 +103,6 @@ local function side(key, prefix)
   end
   if not left then
     redis.call('DEL', key)
-    if not wrote then
-      redis.pcall('PEXPIRE', prefix .. ':writer', 100) -- see readwrite_acquire.lua
-    end
     return true, wrote and '1' or '0'
   end
   for i = 1, #dead do
@@ -108,21 +118,37 @@ local function side(key, prefix)
   return true
 end
 
-local done, told, most, why, failed = 0, 0, -1, nil, nil
+local names = {}
+for i = 1, n do
+  names[i] = beside(KEYS[i], 'line')
+end
+if redis.pcall('EXISTS', unpack(names)) ~= 0 then -- or an error: a line may be at the other master
+  line = theLine()
+end
+local done, told, most, why, failed, served = 0, 0, -1, '', nil, false
 for i = 1, n do
   local key, channel, prefix = KEYS[i], ARGV[n + i + 1], ARGV[2 * n + i + 1]
+  if line then
+    channels = ARGV[i + 1] == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'
+    pcall(line.depart, key, ARGV[3 * n + 2])
+  end
   local ok, released, message = pcall(ARGV[i + 1] == 'plain' and plain or side, key, prefix)
   if not ok then
     local text = type(released) == 'table' and released.err or tostring(released)
     if not string.find(text, 'WRONGTYPE', 1, true) then
       failed = text
     end
-  elseif released then
-    done = done + 1
-    if message then
-      local reached = redis.pcall('PUBLISH', channel, message)
-      if type(reached) == 'table' then
-        why = reached.err
+  else
+    local fine, left, given = true, nil, false
+    if line then
+      fine, left, given = pcall(serve, key)
+      served = served or fine and left
+    end
+    done = done + (released and 1 or 0)
+    if released and message and not (fine and given) then -- after a grant nobody needs to know
+      local reached = publish(channel, (fine and '0' or '') .. message)
+      if type(reached) == 'string' then
+        why = reached
       else
         told, most = told + 1, math.max(most, reached)
       end
@@ -133,5 +159,9 @@ if failed then
   return {err = done > 0 and failed .. ' (others were released)' or failed}
 elseif done == 0 then
   return false
+elseif served then
+  return {done, told, most, why, 1}
+elseif why ~= '' then
+  return {done, told, most, why}
 end
-return {done, told, most, why}
+return {done, told, most}

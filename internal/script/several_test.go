@@ -89,7 +89,7 @@ func severalCallOn(script string, parts []part, args string) severalCall {
 	if script == "several_acquire" {
 		channels = nil
 	}
-	c.args = slices.Insert(c.args, first+len(parts), append(channels, prefixes...)...)
+	c.args = slices.Insert(c.args, first+len(parts), slices.Concat(channels, prefixes, []string{""})...) // no part in the lines
 	c.args = slices.Insert(c.args, first, strconv.Itoa(len(parts)))
 	return c
 }
@@ -132,7 +132,7 @@ func TestScript_SeveralGathersAndAcquires(t *testing.T) {
 		require.Equal(t, "[1 20000]", run("several_acquire", "30000 10000 0 plain write read me:1"))
 		s.do(t, "DEL", "a")
 		require.Equal(t, "[2 20000]", run("several_acquire", "30000 10000 0 plain write read me:2 me:1"))
-		s.requireState(t, severalKeys(`a: me:2=1 for 10000; b: mode=write you:1:write=1 for 20000; c: me:2=1 mode=read for 10000; Rc:me:2: "1" for 10000`))
+		s.requireState(t, severalKeys(`a: me:2=1 for 10000; b: mode=write you:1:write=1 for 20000`))
 		require.Equal(t, "[1 10000]", run("several_acquire", "30000 0 0 plain write read you:2"), "another manager waits")
 		s.do(t, "DEL", "b")
 		require.Equal(t, "nil", run("several_acquire", "30000 10000 0 plain write read me:3 me:2"))
@@ -201,17 +201,6 @@ var severalScriptTests = []struct {
 		then: "b: you:1=1 for -1"},
 	{what: "others read, write", given: readBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain write me:1", reply: "[2 20000]",
 		then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`},
-	{what: "others read, a writer waits", given: readBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain write me:1 waits", reply: "[2 20000]",
-		then: join("b: mode=read you:1=1 for 20000", `Rb:you:1: "1" for 20000`, `{b}:writer: "1" for 10000`)},
-	{what: "others read, and one is held besides", given: join(readBy("you:1", "a"), plainBy("you:2", "b")), script: "several_acquire",
-		args: "30000 0 0 write plain me:1 waits", reply: "[1 20000]", then: join("a: mode=read you:1=1 for 20000", `Ra:you:1: "1" for 20000`, "b: you:2=1 for 20000")},
-	{what: "a writer waits, read", given: join(readBy("you:1", "a"), "SET {a}:writer 1 PX 10000"), script: "several_acquire", args: "30000 0 0 read me:1",
-		reply: "[1 10000]", then: join("a: mode=read you:1=1 for 20000", `Ra:you:1: "1" for 20000`, `{a}:writer: "1" for 10000`)},
-	{what: "a writer waits, read on", given: join("HSET a mode read me:2 1 you:1 1; PEXPIRE a 20000", "SET Ra:me:2 1 PX 20000", "SET Ra:you:1 1 PX 20000", "SET {a}:writer 1 PX 10000"),
-		script: "several_acquire", args: "30000 0 0 read me:1 me:2", reply: "nil",
-		then: join("a: me:1=1 mode=read you:1=1 for 30000", `Ra:me:1: "1" for 30000`, `Ra:you:1: "1" for 20000`, `{a}:writer: "1" for 10000`)},
-	{what: "a writer waits, read again", given: join(readBy("me:2", "a"), "SET {a}:writer 1 PX 10000"), script: "several_acquire", args: "30000 0 0 read me:1 me:2",
-		reply: "nil", then: join("a: me:1=1 mode=read for 30000", `Ra:me:1: "1" for 30000`, `{a}:writer: "1" for 10000`)},
 	{what: "others write, read", given: writtenBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 read write me:1", reply: "[1 20000]",
 		then: "a: mode=write you:1:write=1 for 20000"},
 	{what: "a holder is more than its beginning", given: plainBy("me:11", "b"), script: "several_acquire", args: "30000 0 0 plain plain me:1",
@@ -234,8 +223,8 @@ var severalScriptTests = []struct {
 	{what: "a read-write lock that we read, too, plain", given: join(readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"),
 		script: "several_acquire", args: "30000 0 0 plain plain me:2 me:1", reply: "[2 20000 1]",
 		then: `b: me:1=1 mode=read you:1=1 for 20000; Rb:me:1: "1" for 20000; Rb:you:1: "1" for 20000`},
-	{what: "another kind, does not gather", given: join(plainBy("you:1", "b"), plainBy("you:1", "c")), script: "several_acquire",
-		args: "30000 10000 0 plain plain read me:1", reply: "[3 20000 1]", then: "b: you:1=1 for 20000; c: you:1=1 for 20000"},
+	{what: "another kind, does not gather", given: plainBy("you:1", "c"), script: "several_acquire",
+		args: "30000 10000 0 plain plain read me:1", reply: "[3 20000 1]", then: "c: you:1=1 for 20000"},
 
 	// Own strays.
 	{what: "own again", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_acquire",
@@ -277,21 +266,18 @@ var severalScriptTests = []struct {
 		then: `a: mode=read you:1=2 for 20000; {a}:you:1:rwlock_timeout:2: "1" for 20000`},
 
 	// Gathering.
-	{what: "gathers what is free", given: plainBy("you:1", "b"), script: "several_acquire", args: "30000 10000 0 plain plain read me:1",
-		reply: "[2 20000]", then: `a: me:1=1 for 10000; b: you:1=1 for 20000; c: me:1=1 mode=read for 10000; Rc:me:1: "1" for 10000`},
-	{what: "gathers, and tells the first", given: join(writtenBy("you:1", "c"), "HSET a you:1 1; PEXPIRE a 50000"), script: "several_acquire",
-		args: "30000 10000 0 plain write read me:1", reply: "[1 50000]",
-		then: "a: you:1=1 for 50000; b: me:1:write=1 mode=write for 10000; c: mode=write you:1:write=1 for 20000"},
+	{what: "gathers what is before", given: plainBy("you:1", "b"), script: "several_acquire", args: "30000 10000 0 plain plain read me:1",
+		reply: "[2 20000]", then: `a: me:1=1 for 10000; b: you:1=1 for 20000`},
 	{what: "gathers beside readers", given: join(readBy("you:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
 		args: "30000 10000 0 read plain me:1", reply: "[2 20000]",
 		then: `a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: you:1=1 for 20000`},
-	{what: "gathers on, with the time that is left", given: join(plainBy("me:2", "a"), plainBy("you:1", "b"), writtenBy("me:2", "c")), script: "several_acquire",
-		args: "30000 10000 0 plain plain write me:1 me:2", reply: "[2 20000]",
-		then: "a: me:1=1 for 10000; b: you:1=1 for 20000; c: me:1:write=1 mode=write for 10000"},
+	{what: "gathers on, with the time that is left", given: join(plainBy("me:2", "a"), writtenBy("me:2", "b"), plainBy("you:1", "c")), script: "several_acquire",
+		args: "30000 10000 0 plain write plain me:1 me:2", reply: "[3 20000]",
+		then: "a: me:1=1 for 10000; b: me:1:write=1 mode=write for 10000; c: you:1=1 for 20000"},
 	{what: "gathers nothing", given: join(plainBy("you:1", "a"), plainBy("you:2", "b")), script: "several_acquire", args: "30000 10000 0 plain plain me:1",
 		reply: "[1 20000]", then: "a: you:1=1 for 20000; b: you:2=1 for 20000"},
 	{what: "gathers, takes no token", given: join(plainBy("you:1", "b"), "SET Ta 5"), script: "several_acquire", args: "30000 10000 1 plain plain read me:1",
-		reply: "[2 20000]", then: `a: me:1=1 for 10000; Ta: "5" for -1; b: you:1=1 for 20000; c: me:1=1 mode=read for 10000; Rc:me:1: "1" for 10000`},
+		reply: "[2 20000]", then: `a: me:1=1 for 10000; Ta: "5" for -1; b: you:1=1 for 20000`},
 	{what: "all, after it has gathered", given: "HSET a me:2 1; PEXPIRE a 10000; HSET b mode write me:2:write 1; PEXPIRE b 10000; " +
 		"HSET c mode read me:2 1; PEXPIRE c 10000; SET Rc:me:2 1 PX 10000", script: "several_acquire",
 		args: "30000 10000 0 plain write read me:1 me:2", reply: "nil", then: allOfMe1},
@@ -317,45 +303,45 @@ var severalScriptTests = []struct {
 	{what: "a string, plain", given: "SET b hello", script: "several_acquire", args: "30000 0 0 plain plain me:1", reply: "!WRONGTYPE", then: `b: "hello" for -1`},
 	{what: "a list, write", given: "RPUSH b hello; PEXPIRE b 20000", script: "several_acquire", args: "30000 0 1 read write me:1", reply: "!WRONGTYPE",
 		then: `b: list for 20000`},
-	{what: "a string, after one that is held", given: join(plainBy("you:1", "a"), "SET c hello"), script: "several_acquire",
-		args: "30000 10000 0 plain plain read me:1", reply: "!WRONGTYPE", then: `a: you:1=1 for 20000; c: "hello" for -1`},
+	{what: "a string, after one that is kept", given: join(plainBy("me:1", "a"), "SET c hello"), script: "several_acquire",
+		args: "30000 10000 0 plain plain read me:1", reply: "!WRONGTYPE", then: `a: me:1=1 for 20000; c: "hello" for -1`},
 
 	{what: "all", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_release",
-		args: "plain write read me:1", reply: "[3 3 1]", told: "a 0; b 1; c 0", again: "nil"},
+		args: "plain write read me:1", reply: "[3 3 1]", told: "a 00; b 01; c 00", again: "nil"},
 	{what: "under the name of any", given: join(plainBy("me:2", "a"), writtenBy("me:1", "b"), readBy("me:3", "c")), script: "several_release",
-		args: "plain write read me:1 me:2 me:3", reply: "[3 3 1]", told: "a 0; b 1; c 0", again: "nil"},
+		args: "plain write read me:1 me:2 me:3", reply: "[3 3 1]", told: "a 00; b 01; c 00", again: "nil"},
 	{what: "two names at once", given: join("HSET a me:1 1 me:2 1; PEXPIRE a 20000", readBy("me:1", "b"), "HSET b me:2 1; SET Rb:me:2 1 PX 20000"),
-		script: "several_release", args: "plain read me:1 me:2", reply: "[2 2 1]", told: "a 0; b 0", again: "nil"},
+		script: "several_release", args: "plain read me:1 me:2", reply: "[2 2 1]", told: "a 00; b 00", again: "nil"},
 	{what: "the first is missing", given: writtenBy("me:1", "b"), script: "several_release", args: "plain write read me:1", reply: "[1 1 1]",
-		told: "b 1", again: "nil"},
+		told: "b 01", again: "nil"},
 	{what: "others have all but the last", given: join(plainBy("you:1", "a"), writtenBy("you:1", "b"), readBy("me:1", "c")), script: "several_release",
-		args: "plain write read me:1", reply: "[1 1 1]", told: "c 0", then: "a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000", again: "nil"},
+		args: "plain write read me:1", reply: "[1 1 1]", told: "c 00", then: "a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000", again: "nil"},
 	{what: "none", script: "several_release", args: "plain write read me:1", reply: "nil"},
 	{what: "others have all", given: join(plainBy("you:1", "a"), writtenBy("you:1", "b"), readBy("you:1", "c")), script: "several_release",
 		args: "plain write read me:1 me:2", reply: "nil",
 		then: `a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000; c: mode=read you:1=1 for 20000; Rc:you:1: "1" for 20000`},
 	{what: "counters are kept", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), "SET Ta 5; SET Tb 6"), script: "several_release",
-		args: "plain write me:1", reply: "[2 2 1]", told: "a 0; b 1", then: `Ta: "5" for -1; Tb: "6" for -1`, again: "nil"},
+		args: "plain write me:1", reply: "[2 2 1]", told: "a 00; b 01", then: `Ta: "5" for -1; Tb: "6" for -1`, again: "nil"},
 	{what: "others still read one", given: join(plainBy("me:1", "a"), readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"), script: "several_release",
-		args: "plain read me:1", reply: "[2 1 1]", told: "a 0", then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`, again: "nil"},
+		args: "plain read me:1", reply: "[2 1 1]", told: "a 00", then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`, again: "nil"},
 	{what: "others still read all", given: join(readBy("you:1", "a"), "HSET a me:1 1; SET Ra:me:1 1 PX 20000",
 		readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"), script: "several_release", args: "read read me:1", reply: "[2 0 -1]",
 		then:  `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000; b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`,
 		again: "nil"},
 	{what: "others read, for much less", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 30000; SET Ra:me:1 1 PX 30000; SET Ra:you:1 1 PX 10000",
-		script: "several_release", args: "read plain me:1", reply: "[1 1 1]", told: "a 0", then: `a: mode=read you:1=1 for 10000; Ra:you:1: "1" for 10000`,
+		script: "several_release", args: "read plain me:1", reply: "[1 1 1]", told: "a 00", then: `a: mode=read you:1=1 for 10000; Ra:you:1: "1" for 10000`,
 		again: "nil"},
 	{what: "the other readers are dead", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 20000; SET Ra:me:1 1 PX 20000", script: "several_release",
-		args: "read plain me:1", reply: "[1 1 1]", told: "a 0", again: "nil"},
+		args: "read plain me:1", reply: "[1 1 1]", told: "a 00", again: "nil"},
 	{what: "one of the other readers is dead", given: join(readBy("you:1", "a"), "HSET a me:1 1 you:2 1; SET Ra:me:1 1 PX 20000"), script: "several_release",
 		args: "read plain me:1", reply: "[1 0 -1]", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
 	{what: "a writer beside readers", given: join(readBy("you:1", "a"), "HSET a mode write me:1:write 1"), script: "several_release",
-		args: "write plain me:1", reply: "[1 1 1]", told: "a 1", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
+		args: "write plain me:1", reply: "[1 1 1]", told: "a 01", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
 	{what: "a reader beside a writer", given: join(readBy("me:1", "a"), "HSET a mode write you:1:write 1"), script: "several_release",
 		args: "read plain me:1", reply: "[1 0 -1]", then: "a: mode=write you:1:write=1 for 20000", again: "nil"},
 	{what: "a plain lock, read", given: plainBy("me:1", "a"), script: "several_release", args: "read plain me:1", reply: "nil", then: "a: me:1=1 for 20000"},
 	{what: "no locks between locks", given: join("SET a hello; RPUSH b hello", plainBy("me:1", "c")), script: "several_release",
-		args: "read plain plain me:1", reply: "[1 1 1]", told: "c 0", then: `a: "hello" for -1; b: list for -1`, again: "nil"},
+		args: "read plain plain me:1", reply: "[1 1 1]", told: "c 00", then: `a: "hello" for -1; b: list for -1`, again: "nil"},
 	{what: "no locks at all", given: "SET a hello; RPUSH b hello", script: "several_release", args: "plain write me:1", reply: "nil",
 		then: `a: "hello" for -1; b: list for -1`},
 
@@ -565,7 +551,7 @@ func TestScript_SeveralReleaseForbidden(t *testing.T) {
 	s.prepare(t, given)
 	reply := s.runSeveral(t, s.as(t, "-hgetall"), release) // only read-write locks need it
 	require.Regexp(t, "^!.*(NOPERM|can't|permission|ACL)", reply)
-	require.Equal(t, []string{release.parts[0].Channel + " 0", release.parts[2].Channel + " 0"}, e.heard(t))
+	require.Equal(t, []string{release.parts[0].Channel + " 00", release.parts[2].Channel + " 00"}, e.heard(t))
 	require.NotContains(t, s.state(t), "a")
 	require.NotContains(t, s.state(t), "c")
 
@@ -577,6 +563,58 @@ func TestScript_SeveralReleaseForbidden(t *testing.T) {
 	s.prepare(t, given)
 	reply = s.runSeveral(t, s.as(t, "resetchannels", "&"+release.parts[1].Channel), release)
 	require.Regexp(t, `^\[3 1 1 ".*(NOPERM|can't|permission|ACL|channel).*"\]$`, reply, "one message is allowed")
-	require.Equal(t, []string{release.parts[1].Channel + " 1"}, e.heard(t))
+	require.Equal(t, []string{release.parts[1].Channel + " 01"}, e.heard(t))
 	s.requireState(t, "")
+}
+
+// A set stands in the line of the first lock that it can't have, keeps those before if it gathers, and leaves the lines
+// of the others. A release serves the lines.
+func TestScript_LineOfSets(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "")
+		e := listen(t, s, "redisson_lock__channel:{a}:set:9", "redisson_lock__channel:{b}:set:9", "redisson_rwlock:{c}:set:9",
+			"redisson_lock__channel:{a}:other", "redisson_lock__channel:{b}:other", "redisson_rwlock:{c}:other")
+		acquire := func(id int, gather string, holders ...string) string {
+			args := []string{"30000", gather, "0", "3", wantPlain, wantPlain, wantWrite, "", "", "{c}", fmt.Sprintf("set:9 %d 50000 ", id)}
+			return s.show(s.run(t, s.wire, "several_acquire", []string{"a", "b", "c"}, append(args, holders...)))
+		}
+		release := func(leaves string, holders ...string) string {
+			args := []string{"3", wantPlain, wantPlain, wantWrite, "redisson_lock__channel:{a}", "redisson_lock__channel:{b}", "redisson_rwlock:{c}", "", "", "{c}", leaves}
+			return s.show(s.run(t, s.wire, "several_release", []string{"a", "b", "c"}, append(args, holders...)))
+		}
+		other := func(name string, id int) string { // a manager that asks for a name alone, or reads c
+			want := fmt.Sprintf("other %d 50000 ", id)
+			if name == "c" {
+				return s.show(s.run(t, s.wire, "readwrite_acquire", []string{name}, []string{"read", "30000", "0", want, "{c}", "other:1"}))
+			}
+			return s.show(s.run(t, s.wire, "acquire", []string{name}, []string{"30000", "0", want, "other:1"}))
+		}
+		lines := func() (out string) {
+			for _, name := range []string{"a", "b", "c"} {
+				out += fmt.Sprint(s.do(t, "LRANGE", "{"+name+"}:lock_line", "0", "-1"))
+			}
+			return out
+		}
+		require.Equal(t, "nil", other("b", 1))
+		require.Equal(t, "nil", other("c", 1))
+		require.Equal(t, "[2 30000]", acquire(1, "10000", "me:1"))
+		require.Equal(t, "[][set:9][]", lines())
+		require.Equal(t, "10000", other("a", 2), "kept for the set")
+		require.Equal(t, "[other][set:9][]", lines())
+		require.Equal(t, "[0]", s.show(s.run(t, s.wire, "release", []string{"b"}, []string{"", "other:1", "redisson_lock__channel:{b}"})))
+		require.Equal(t, []string{"redisson_lock__channel:{b}:set:9 1"}, e.heard(t))
+		require.Regexp(t, `^(2000|19\d\d)$`, other("b", 3), "the set is first")
+		require.Equal(t, "[3 30000]", acquire(2, "10000", "me:2", "me:1"), "takes what was kept for it")
+		require.Equal(t, "[other][other][set:9]", lines())
+		reads := []string{"read", "30000", "0", "", "{c}", "third:1"}
+		require.Equal(t, "30000", s.show(s.run(t, s.wire, "readwrite_acquire", []string{"c"}, reads)), "behind a set that is to write")
+		require.Equal(t, "[1 10000]", acquire(3, "0", "me:3"), "another try has kept it")
+		require.Equal(t, "[other set:9][other][]", lines(), "it waits for the first only")
+		require.Equal(t, "[2 2 0 \"\" 1]", release("set:9 4", "me:2"))
+		require.Equal(t, "[other][other][]", lines(), "and the set has left")
+		require.Equal(t, []string{"redisson_lock__channel:{a}:other 1", "redisson_lock__channel:{b}:other 1"}, e.heard(t))
+		require.Regexp(t, `^\[1 (2000|19\d\d)\]$`, acquire(5, "10000", "me:5"), "others are first")
+		require.Equal(t, "nil", other("a", 4))
+		require.Equal(t, "nil", other("b", 4))
+	})
 }

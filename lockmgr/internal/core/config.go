@@ -40,8 +40,9 @@ type Config struct {
 	// subscribers.
 	TrustSubscribers bool
 
-	// GatherAfter is how long a request for several things waits before gathering. GatherTime is
-	// how long the request gathers the first time; zero means never. See gathering.
+	// GatherAfter is how long a request for several permits waits before gathering. GatherTime is
+	// how long the request gathers the first time, a set sixteen times as long; zero means never. See
+	// gathering.
 	GatherAfter, GatherTime time.Duration
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not

@@ -23,10 +23,10 @@
 //	         anybody wants the name
 //	place    where a request for a fair lock stands in the queue of the server: see line.go. For a
 //	         plain lock, the number of the hold that a message may grant: see lined
-//	line     on the server, the managers that wait for a plain or read-write lock, or for permits:
-//	         see position. The type line has the places of a fair lock
+//	line     on the server, the managers, and sets, that wait for a plain or read-write lock, or for
+//	         permits: see position. The type line has the places of a fair lock
 //	run      a row of grants of this manager: see Runs
-//	outsider a client that stands in no line: one of Redisson, or a set
+//	outsider a client that stands in no line, such as one of Redisson
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. Rules have no state
 //	special  the state that only names of one kind have: a set, a pool, a line
@@ -87,17 +87,16 @@
 //
 // # Sets
 //
-// To a single name of its manager, a set is like a manager of another process, and the other way
-// round. Only the server keeps set and name apart: the server refuses the set while the name is
-// held. overlaps finds the names and sets with an item in common: see overlap.go. rivals counts the
-// waiting names and sets of this manager, since all names of a manager have one connection for
-// messages, and the server counts the connection once. The search for deadlocks follows the waits
-// between sets and names. Verify of a name looks at the sets that have the name.
+// To a single name of its manager, a set is like another manager: the set stands in the line under an ID of
+// its own. Only the server keeps set and name apart: the server refuses the set while the name is
+// held. overlaps finds the names and sets with an item in common: see overlap.go. The search for deadlocks
+// follows the waits between sets and names. Verify of a name looks at the sets that have the name.
 //
-// A waiting set has no record, except while it gathers: see gather.go. A gathering set goes from
-// waiting to releasing when the time of gathering is over. If a renewal finds that an item is gone,
-// the hold is lost. The set's number becomes a suspect, and a release removes the records that are
-// left.
+// A set that was refused gathers: it stands in the line of the first item that it can't have, and keeps the
+// items before: see gather.go. All sets keep their items in the order of the names, so no two wait for each
+// other. A gathering set goes from waiting to releasing when the time of gathering is over. If a renewal
+// finds that an item is gone, the hold is lost. The set's number becomes a suspect, and a release removes the
+// records that are left.
 //
 // # Reservations
 //
@@ -240,8 +239,7 @@
 // entry. Every transfer of readers reports the writer. After PassTime a transfer comes before a further
 // reader. If others wait, nobody joins for PassTime, so that the entry comes free, and the next transfer
 // looks again. If a reader stays for longer than PassTime and no writer waits, readers may join again. A
-// set that waits to write stands in no line, and leaves a note on the server instead: see
-// internal/script/several_acquire.lua. A reader that makes one try may join even while PassTime
+// reader that makes one try may join even while PassTime
 // runs, unless others are known to subscribe. If an answer must come before a reader may join, a
 // reader that makes one try waits for the answer, too, and is not refused.
 //

@@ -62,8 +62,6 @@ type (
 		// reports whether a message came since the last Wake, and More whether several came. Served
 		// reports whether the only message is of a script that has served the line: see position.
 		Confirmed, Message, More, Served bool
-
-		own bool // the message is of our own release, as far as is known: see set
 	}
 	// Verify: check whether the entries of a name are still on the server.
 	Verify struct{ Name string }
@@ -190,6 +188,8 @@ type Op struct {
 	// the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
+	// Set is the number under which a set stands in the lines, for the kind Several.
+	Set uint64
 	// Line is what the operation does to places in the queue, for the kind Fair. For the kind Exclusive
 	// Line has the number of the next hold in Join, and what is for grants by message. Else Line is nil.
 	Line *Line
@@ -250,8 +250,9 @@ type Reply struct {
 	// Split is set if several commands carried out the operation. Any of the commands may run late
 	// although another was seen to have run.
 	Split bool
-	// Gathered is set if a refused try has kept what was free: see Op.Gather.
+	// Gathered is set if a refused try has kept a part: see Op.Gather. Got is how many items of a set.
 	Gathered bool
+	Got      int
 	// Partly is set if a release found the records of some items of a set only, or some of
 	// the permits only.
 	Partly bool
@@ -312,21 +313,18 @@ type (
 		Request *Request
 		Err     error
 	}
-	// Subscribe to the channel of a name, to the channels of all items of a set, or to the channel
-	// of a place of a fair lock, and report with Wake events.
+	// Subscribe to the channel of a name, or to the channels of all items of a set, and report with
+	// Wake events. Place says which channel: see OwnPlace, and Place of a Request of a fair lock. Set is
+	// the number of the set in the lines, with OwnPlace.
 	Subscribe struct {
 		Name  string
 		Kind  Kind
 		Items []Item
 		Place uint64
+		Set   uint64
 	}
 	// Unsubscribe ends what Subscribe began.
-	Unsubscribe struct {
-		Name  string
-		Kind  Kind
-		Items []Item
-		Place uint64
-	}
+	Unsubscribe Subscribe
 	// Notice carries an event for the observer and the log.
 	Notice struct {
 		What What

@@ -1,35 +1,31 @@
 package core
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A gathering is the state of a name whose tries may keep a part of what they want.
 //
-// A request for many items could wait for ever: each item comes free often, but hardly all items at
-// the same instant. The same is true of a request for many permits beside clients that join no line.
-// So a request that has waited for Config.GatherAfter gathers. The tries of the request take what
-// is free, and keep the part for Config.GatherTime while trying to get the rest:
+// A request for many items could wait for ever: each item comes free often, but hardly all items at the same
+// instant. The same is true of a request for many permits beside clients that join no line. So such a
+// request gathers: its tries keep a part while trying to get the rest.
 //
-//	            has waited for GatherAfter
-//	waiting ─────────────────────────────────▶ gathering ──▶ all of it: granted
-//	   ▲                                           │
-//	   └───────────────────────────────────────────┘
-//	    GatherTime is over: gives back what it has, and
-//	    does not gather for 2×GatherTime to 4×GatherTime
+//	            a set: after the first refusal. permits: after GatherAfter
+//	waiting ────────────────────────────────────────────────────────────▶ gathering ──▶ all of it: granted
+//	   ▲                                                                       │
+//	   └───────────────────────────────────────────────────────────────────────┘
+//	    the time is over: gives back what it has, and does not
+//	    gather for two to four times as long
 //
-// Each failed attempt doubles the time of the next attempt, up to 8×GatherTime or a third of
-// Config.Lease, whichever is less. So a request also gets names that others hold for seconds. The
-// pauses double too, up to 16 times the first pause: if somebody keeps a name for minutes, others
-// can use the rest meanwhile. Among the sets of a manager that exclude each other, only one gathers
-// at a time. Of the managers that wait for permits of a name, only the first of the line gathers: see
-// pool.
+// A set keeps the items before the first that it can't have, and stands in the line of that one. All sets
+// want their items in the same order, so no two wait for each other. The time of a set begins anew with
+// each further item.
 //
-// The time of gathering bounds how long a part is kept. So two requests that gather wait for each
-// other no longer than the time of gathering. The same holds for a request and a client of another
-// library that keeps locks while waiting for more. The kept records expire when the time is over.
-// No caller is told.
+// Permits keep what is free. Of the managers that wait for permits of a name, only the first of the line
+// gathers: see pool. Two requests that gather wait for each other no longer than the time of gathering. The
+// same holds for a request and a client of another library that keeps locks while waiting for more.
+//
+// Each failed attempt doubles the time of the next attempt: see gatherTime. So a request also gets names that
+// others hold for seconds. If somebody keeps a name for minutes, others can use the rest in the pauses. The
+// kept records expire when the time is over. No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
 	had       time.Duration // when an entry last had, or began to release, all that it wanted
@@ -37,6 +33,7 @@ type gathering struct {
 	notBefore time.Duration // when an entry may gather again
 	vain      int           // attempts since the last grant
 	kept      uint64        // the number of the last try that kept a part, or zero
+	got       int           // the most items that tries of this attempt have kept
 }
 
 // active reports whether an entry of the name gathers. active is true from the first try that may
@@ -56,30 +53,38 @@ func (e *entry) gatheringOf() *gathering {
 // mostVain is how often the time of gathering doubles.
 const mostVain = 3
 
-// gatherFor returns for how long a try of an entry keeps what is free: zero if it keeps
-// nothing. Time in which an earlier request of the name was served does not count as
-// waiting.
+// gatherFor returns for how long a try of an entry keeps a part: zero if it keeps nothing.
 func (m *Machine) gatherFor(e *entry) time.Duration {
 	g := e.gatheringOf()
 	if g == nil {
 		return 0
 	}
 	if !g.active() {
-		waited := m.now - max(e.of.queue.head.Asked, g.had)
-		if m.cfg.GatherTime == 0 || m.now < g.notBefore || waited < m.cfg.GatherAfter || m.rivalGathers(e.of) {
+		if m.cfg.GatherTime == 0 || m.now < g.notBefore || !m.waitsLong(e.of, g) {
 			return 0
 		}
-		g.by, g.until = e, m.now+m.cfg.gatherTime(g.vain)
-		if s := e.of.set(); s != nil {
-			m.gatheringSets = append(m.gatheringSets, s)
-		}
+		g.by, g.until = e, m.now+m.gatherTime(e.of, g.vain)
 	}
 	return max(0, g.until-m.now).Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// gatherTime returns for how long a name gathers after vain failed attempts.
-func (c *Config) gatherTime(vain int) time.Duration {
-	return max(c.GatherTime, min(c.GatherTime<<min(vain, mostVain), c.Lease/3))
+// waitsLong reports whether the first request has waited for long enough to gather. A set has after the
+// first refusal. For permits, time in which an earlier request was served does not count.
+func (m *Machine) waitsLong(n *name, g *gathering) bool {
+	if n.isSet() {
+		return n.sub != subNone && !n.queue.head.Once
+	}
+	return m.now-max(n.queue.head.Asked, g.had) >= m.cfg.GatherAfter
+}
+
+// gatherTime returns for how long a name gathers after vain failed attempts: GatherTime at first, a set for
+// sixteen times as long, and no longer than a third of Config.Lease.
+func (m *Machine) gatherTime(n *name, vain int) time.Duration {
+	vain = min(vain, mostVain)
+	if n.isSet() {
+		vain += mostVain + 1
+	}
+	return max(m.cfg.GatherTime, min(m.cfg.GatherTime<<vain, m.cfg.Lease/3))
 }
 
 // gatherRefused handles the answer that others have a part of what is wanted.
@@ -98,10 +103,15 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	if g.kept == 0 {
 		e.since = m.now // our turn begins
 	}
-	u.unknown.removedNumber(g.kept) // this try has taken that over
+	if r.Got >= g.got || e.of.set() == nil {
+		u.unknown.removedNumber(g.kept) // this try has taken that over
+	}
 	g.kept = r.Op.Number
 	// Add a suspect, so that the next try and the release name the number.
 	u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})
+	if r.Got > g.got {
+		g.got, g.until = r.Got, m.now+m.gatherTime(e.of, g.vain)
+	}
 }
 
 // gatherAcquired handles the answer that an entry has got everything wanted.
@@ -120,7 +130,7 @@ func (m *Machine) gatherAcquired(e *entry) {
 // gatherReleased is called when an entry has given back what it had.
 func (m *Machine) gatherReleased(e *entry) {
 	if g := e.gatheringOf(); g != nil && g.active() {
-		pause := 2 * m.cfg.GatherTime << min(g.vain, mostVain+1)
+		pause := 2 * m.gatherTime(e.of, g.vain)
 		g.notBefore = m.now + pause + m.jitter.upTo(pause)
 		g.vain++
 		m.stopGathering(e)
@@ -133,10 +143,7 @@ func (m *Machine) stopGathering(e *entry) {
 	if g == nil {
 		return
 	}
-	g.by, g.until, g.kept = nil, 0, 0
-	if s := e.of.set(); s != nil {
-		m.gatheringSets = slices.DeleteFunc(m.gatheringSets, func(o *set) bool { return o == s })
-	}
+	g.by, g.until, g.kept, g.got = nil, 0, 0, 0
 }
 
 // gatherEnd returns the instant at which an entry must give back what it has gathered, or

@@ -192,7 +192,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 // newRun begins a new run while an entry is ours.
 func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
-	u.firstPass, u.grants = m.now, 0
+	u.firstPass, u.grants, u.writerWaits = m.now, 0, false
 	if o := e.of.outsiders(); o != nil {
 		o.had += m.now - e.since
 	}
@@ -513,7 +513,7 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 	overdue := m.overdue(e, q)
 	switch {
 	case e.of.places(): // without a transfer nobody gets a place in the queue, or comes from there
-		return overdue || r.Final && (q.Fenced || !forTokens)
+		return (overdue || r.Final) && (q.Fenced || !forTokens)
 	case e.phase == passing: // an error with OnlyThis set does not make the server failing, so health does not fail q
 		return noToken || overdue && r.OnlyThis
 	case forTokens:

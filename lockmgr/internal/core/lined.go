@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// lined is the special state of a name of kind Exclusive or ReadWrite that has details of its own. Managers
-// that wait stand in a line.
+// lined is the special state of a name of kind Exclusive or ReadWrite that has details of its own, and
+// part of the state of a set. Managers that wait stand in a line.
 //
 // A release grants a plain lock to the first manager of the line by message: see grants. While a manager
 // is in the line, the number of its next hold is known: its place. Each script of the manager names
@@ -81,11 +81,11 @@ func (l *lined) hear(m *Machine, n *name) {
 // counted subscribes to the channel of those who may stand in the line, or ends the subscription.
 func (l *lined) counted(m *Machine, n *name, counts bool) {
 	if counts {
-		m.stats.Subscriptions++
-		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+		m.stats.Subscriptions += n.channels()
+		m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: LinePlace})
 	} else {
-		m.stats.Subscriptions--
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: LinePlace})
+		m.stats.Subscriptions -= n.channels()
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: LinePlace})
 	}
 }
 
@@ -159,7 +159,7 @@ func (l *lined) answered(m *Machine, r *Reply) {
 		l.steps(m, n, r.Outside)
 	}
 	l.unwanted = slices.DeleteFunc(l.unwanted, func(number uint64) bool { return slices.Contains(r.Op.OtherNumbers, number) })
-	if r.Op.Verb == VerbRelease {
+	if r.Op.Verb == VerbRelease && n.hasDetails() {
 		m.releasedBeside(&l.others, e, r)
 	}
 }

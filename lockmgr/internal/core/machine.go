@@ -14,15 +14,14 @@ type Machine struct {
 	cfg    Config
 	jitter jitter
 
-	names         map[string]*name // single names, by key
-	setNames      map[string]*name // names of sets, by key
-	sets          setsOf           // of all sets
-	heldSets      setsOf           // of those that have a hold
-	gatheringSets []*set           // the sets that gather
-	renewals      *renewal.Map[*entry]
-	alarms        alarms[*name]    // when to look at a name again
-	waitEnds      alarms[*Request] // when the wait of a request ends
-	waits         waits
+	names    map[string]*name // single names, by key
+	setNames map[string]*name // names of sets, by key
+	sets     setsOf           // of all sets
+	heldSets setsOf           // of those that have a hold
+	renewals *renewal.Map[*entry]
+	alarms   alarms[*name]    // when to look at a name again
+	waitEnds alarms[*Request] // when the wait of a request ends
+	waits    waits
 
 	shards     []health      // see healthOf
 	nowhere    health        // of names without a shard: it is never failing

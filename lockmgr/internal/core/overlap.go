@@ -44,8 +44,8 @@ func (s setsOf) remove(n *name) {
 
 // newSet makes a newly created name the name of a set.
 func (m *Machine) newSet(n *name, items []Item) {
-	flags := make([]bool, 2*len(items))
-	s := &set{items: items, delivered: flags[:len(items)], signalled: flags[len(items):], undelivered: len(items)}
+	k := len(items)
+	s := &set{items: items, id: m.number(), delivered: make([][2]bool, k), signalled: make([]bool, k), undelivered: 2 * k}
 	s.noDetails = details{special: s}
 	n.kind, n.details = Several, &s.noDetails
 	m.sets.add(n)
@@ -121,62 +121,6 @@ func (o *overlap) blocks(r *Request, h *Hold) bool {
 		side = Alone // it waits with the one before it
 	}
 	return o.excludes(r.entry.of, h.Request.Side, side)
-}
-
-// waits reports whether a request for o.name waits for what n has.
-func (o *overlap) waits(n *name) bool {
-	r := o.name.queue.head
-	return r != nil && !o.name.held() && o.excludes(n, r.Side, n.entry.side)
-}
-
-// mostRivals caps the result of rivals.
-const mostRivals = 8
-
-// rivals returns how many names of this manager wait for something that n has, and whether any of
-// the waiting names is subscribed to a channel of n. All names share the connection of this
-// manager, so the server's count of subscribers does not show rivals.
-func (m *Machine) rivals(n *name) (count int64, subscribed bool) {
-	if len(m.sets) == 0 {
-		return 0, false
-	}
-	var counted []*name
-	for o := range m.overlaps(n, m.sets) {
-		if o.waits(n) && !slices.Contains(counted, o.name) {
-			counted = append(counted, o.name)
-			subscribed = subscribed || o.name.sub == subOn
-		}
-		if len(counted) == mostRivals {
-			break
-		}
-	}
-	return int64(len(counted)), subscribed
-}
-
-// rivalGathers reports whether a set gathers that excludes the set n, by an item in common. If both
-// gathered at once, each would keep what the other needs.
-func (m *Machine) rivalGathers(n *name) bool {
-	s := n.set()
-	if s == nil {
-		return false
-	}
-	for _, other := range m.gatheringSets {
-		if other == s {
-			continue
-		}
-		for i, j := 0, 0; i < len(s.items) && j < len(other.items); {
-			switch a, b := &s.items[i], &other.items[j]; {
-			case a.Name < b.Name:
-				i++
-			case a.Name > b.Name:
-				j++
-			case a.excludes(b):
-				return true
-			default:
-				i, j = i+1, j+1
-			}
-		}
-	}
-	return false
 }
 
 // heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.

@@ -94,22 +94,22 @@ func (p *position) givenUp() { p.joined = 0 }
 func (p *position) hear(m *Machine, n *name) {
 	if !p.own && n.sub != subNone {
 		p.own = true
-		m.stats.Subscriptions++
-		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
+		m.stats.Subscriptions += n.channels()
+		m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: OwnPlace, Set: n.inLines()})
 	}
 }
 
 func (p *position) unsubscribed(m *Machine, n *name) {
 	if p.own {
-		m.stats.Subscriptions--
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: OwnPlace})
+		m.stats.Subscriptions -= n.channels()
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: OwnPlace, Set: n.inLines()})
 	}
 	p.own, p.delivered = false, [2]bool{}
 }
 
 // hears notes whether the messages of a channel are delivered. The name is subscribed if the
 // messages of both channels are delivered. A message of a script that has served the line is for
-// clients of Redisson, and for sets.
+// clients that stand in no line.
 func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place != 0 && !p.own {
 		return ev, false
@@ -161,7 +161,7 @@ func (m *Machine) runOver(e *entry) bool {
 		e.of.lined() && m.keptLong(e)
 }
 
-// outsiders lets the clients that join no line have their share: those of Redisson, and sets. A run of
+// outsiders lets the clients that join no line have their share, such as those of Redisson. A run of
 // grants ends after PassCount grants for each held entry, or PassTime. In the pause that follows, this
 // manager passes nothing on and asks for nothing. The pause lasts for as long as the run, or until no
 // outsider was heard for BackTime.

@@ -12,31 +12,31 @@ type Item struct {
 
 // A set is the special state of a name of kind Several. The name keeps the set for as long as the
 // machine knows the name.
+//
+// A set stands in the lines of its items under an ID of its own: see internal/script/several_acquire.lua.
+// To a single name of its manager, a set is like another manager.
 type set struct {
 	items []Item // sorted by name; each name once
+	id    uint64 // the number of the set in the lines
 
-	delivered   []bool // by item: its messages are delivered
-	undelivered int    // items whose messages are not delivered
-	refusedBy   int    // the position of the item for which the last try was refused, from 1, or 0
-	signalled   []bool // by item: a message or a confirmation came while a try was in flight
+	delivered   [][2]bool // by item: messages of the channel of the name, and of the set, are delivered
+	undelivered int       // how many are not
+	refusedBy   int       // the position of the item for which the last try was refused, from 1, or 0
+	signalled   []bool    // by item: a message or a confirmation came while a try was in flight
 
-	echoes int // messages of our confirmed releases that have not arrived here
-	echoed int // messages of the release in flight that have arrived
-
-	others outsiders
-	plain
+	lined
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
 
-// hears notes whether the messages of an item are delivered. The set is subscribed if the messages
-// of all items are delivered.
-func (s *set) hears(n *name, ev Wake) (Wake, bool) {
-	if ev.Place == LinePlace {
+// hears notes whether the messages of a channel of an item are delivered. The set is subscribed if the
+// messages of all channels are delivered.
+func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
+	if ev.Place == LinePlace || ev.Place != 0 && !s.own {
 		return ev, false
 	}
-	if i := ev.Item - 1; s.delivered[i] != ev.Subscribed {
-		s.delivered[i] = ev.Subscribed
+	if d := &s.delivered[ev.Item-1][ev.Place]; *d != ev.Subscribed {
+		*d = ev.Subscribed
 		if ev.Subscribed {
 			s.undelivered--
 		} else {
@@ -45,60 +45,14 @@ func (s *set) hears(n *name, ev Wake) (Wake, bool) {
 	}
 	ev.Subscribed = s.undelivered == 0
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
-	if !ev.Subscribed {
-		s.echoes = 0 // the messages are lost
-	}
-	ev.own = ev.Message && s.takeEcho(n, ev)
+	ev.Message = ev.Message && (!ev.Served || s.outside)
 	return ev, true
 }
 
-// takeEcho notes the arrival of a message, and returns whether the message is of our own release.
-// The result may be wrong, so no wake-up of a waiter depends on the result.
-func (s *set) takeEcho(n *name, ev Wake) bool {
-	releases := n.entry.flight != 0 && n.entry.flightVerb == VerbRelease
-	switch {
-	case ev.More: // not all are ours, but one may be of the release in flight
-		s.echoes = 0
-		if releases {
-			s.echoed = min(len(s.items), s.echoed+1)
-		}
-	case s.echoes > 0:
-		s.echoes--
-		return true
-	case releases && s.echoed < len(s.items): // before the answer to the release
-		s.echoed++
-		return true
-	}
-	return false
-}
-
-// told notes that others have released an item. While the set is not held, an item other than the item for
-// which the set waits says nothing.
-func (s *set) told(m *Machine, n *name, ev Wake) {
-	if ev.Message && !ev.own && (n.worthTrying(ev) || n.held()) {
-		s.others.hear(m.now, &n.details.run, &m.cfg)
-	}
-}
-
-// answered notes what the answer to a release says of others. If the release has published fewer
-// messages than were taken for its own, the rest were of others.
-func (s *set) answered(m *Machine, r *Reply) {
-	if r.Op.Verb != VerbRelease || r.Ran != Yes {
-		return
-	}
-	e := r.Op.entry
-	n := e.of
-	echoed := s.echoed
-	if s.echoed = 0; n.sub == subOn {
-		s.echoes += max(0, r.Published-echoed)
-	}
-	if m.othersOf(n, r.Subscribers) > 0 || n.hasDetails() {
-		n.makeDetails()
-		if echoed > r.Published {
-			s.others.hear(m.now, &n.details.run, &m.cfg)
-		}
-		m.releasedBeside(&s.others, e, r)
-	}
+func (s *set) unsubscribed(m *Machine, n *name) {
+	s.lined.unsubscribed(m, n)
+	clear(s.delivered)
+	s.undelivered = 2 * len(s.items)
 }
 
 // set returns the set of a name of kind Several, or nil.
@@ -109,10 +63,17 @@ func (n *name) set() *set {
 
 func (s *set) dropped(*name) *details { return &s.noDetails }
 func (s *set) gathers() *gathering    { return &s.gathering }
-func (s *set) foreign() *outsiders    { return &s.others }
 
 // isSet reports whether a name is a set. Sets and single names have different keys.
 func (n *name) isSet() bool { return n.set() != nil }
+
+// inLines returns the number under which a set stands in the lines, or zero for a single name.
+func (n *name) inLines() uint64 {
+	if s := n.set(); s != nil {
+		return s.id
+	}
+	return 0
+}
 
 // items returns the items of a set, or nil for a single name.
 func (n *name) items() []Item {
@@ -141,10 +102,10 @@ func (s *set) signal(ev Wake) {
 }
 
 // worthTrying reports whether a message may mean that a try succeeds now. For a set, only a message
-// of the item that refused the last try may mean success, or any message while the set gathers.
+// of the item that refused the last try may.
 func (n *name) worthTrying(ev Wake) bool {
 	s := n.set()
-	if s == nil || s.active() || s.refusedBy == 0 {
+	if s == nil || s.refusedBy == 0 {
 		return ev.Message
 	}
 	return ev.Message && s.refusedBy == ev.Item
@@ -158,15 +119,21 @@ func (n *name) about(err error) error {
 	return err
 }
 
-func (s *set) fill(_ *Machine, _ *entry, op *Op, _ *Line) { op.Items = s.items }
+func (s *set) fill(m *Machine, e *entry, op *Op, _ *Line) {
+	op.Items, op.Set = s.items, s.id
+	s.lined.fill(m, e, op, nil)
+}
 
 func (s *set) trying() { clear(s.signalled) }
 
-func (s *set) acquired(*name) { s.refusedBy = 0 }
+func (s *set) acquired(n *name) {
+	s.refusedBy = 0
+	s.lined.acquired(n)
+}
 
 // refused handles the answer that others have an item of a set.
 func (s *set) refused(m *Machine, e *entry, r *Reply) {
-	s.others.held(m.now, &m.cfg)
 	s.refusedBy = r.Item
-	e.woken = e.woken && (s.active() || r.Item > 0 && s.signalled[r.Item-1])
+	e.woken = e.woken && r.Item > 0 && s.signalled[r.Item-1]
+	s.lined.refused(m, e, r)
 }

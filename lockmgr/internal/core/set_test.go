@@ -27,110 +27,53 @@ func itemsOf(name string) (items []Item) {
 	return items
 }
 
-// The sets and single names of a manager wait for each other. They have one connection,
-// so the server counts one subscriber for all of them.
-func TestSet_Rivals(t *testing.T) {
-	m := New(Config{TrustSubscribers: true, MaxLocks: 100})
-	others := func(key string, subscribers int64) int64 {
-		return m.othersOf(m.known(key, isSet(key)), subscribers)
-	}
-	add := func(key string, p phase, waits bool, sub subscription) {
-		var n *name
-		if isSet(key) {
-			n = m.lookup(key, itemsOf(key))
-		} else {
-			n = m.lookup(key, nil)
-		}
-		if n.entry.phase, n.sub = p, sub; waits {
-			n.queue.push(&Request{Name: key, entry: &n.entry})
-		}
-	}
-	add("a", held, false, subNone)
-	require.EqualValues(t, 2, others("a", 2), "two others, none of them ours")
-	add("x+y", waiting, true, subOn)
-	require.EqualValues(t, 2, others("a", 2), "a set without this item")
-	add("a+b", idle, false, subNone)
-	require.EqualValues(t, 2, others("a", 2), "nobody waits for this set")
-	add("a+c", held, true, subNone)
-	require.EqualValues(t, 2, others("a", 2), "the set is held: both read")
-	add("a+d", waiting, true, subPending)
-	require.EqualValues(t, 2+1, others("a", 2), "a set waits, and does not hear yet")
-	add("a+e", waiting, true, subOn)
-	require.EqualValues(t, 1+2, others("a", 2), "two sets wait, and one of the subscribers is this manager")
-	m.names["a"].sub = subOn
-	require.EqualValues(t, 2+2, others("a", 2), "this manager may stand in the line, and is not counted")
-
-	add("q+x", held, false, subNone)
-	require.EqualValues(t, 1, others("q+x", 1), "x+y waits, and is the subscriber")
-	add("x", waiting, true, subNone)
-	require.EqualValues(t, 2, others("q+x", 1), "so does x")
-	for i := range 2 * mostRivals {
-		add("x+"+strings.Repeat("z", i+1), waiting, true, subOn)
-	}
-	require.EqualValues(t, mostRivals, others("x", 0), "they are not all counted")
-	m.cfg.TrustSubscribers = false
-	require.EqualValues(t, 1, others("x", 0))
-}
-
 // Requests of one set at the ends of the times at which it gathers.
 func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
-	m := New(Config{Lease: 2100 * ms, GatherAfter: time.Second, GatherTime: 100 * ms})
-	newSet := func(items ...Item) *entry {
-		s := &set{items: items}
-		s.noDetails = details{special: s}
-		n := &name{kind: Several, details: &s.noDetails}
-		n.entry.of = n
-		return &n.entry
-	}
-	e := newSet(Item{Name: "a"}, Item{Name: "b", Side: Shared})
-	s := e.of.set()
-	gather := func(now, asked time.Duration) time.Duration {
+	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Second, GatherTime: 50 * ms})
+	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}}}
+	s.noDetails = details{special: s}
+	n := &name{kind: Several, details: &s.noDetails}
+	n.entry.of = n
+	e := &n.entry
+	gather := func(now time.Duration) time.Duration {
 		m.now = now
-		e.of.queue.head = &Request{Asked: asked}
+		n.queue.head = &Request{}
 		return m.gatherFor(e)
 	}
 	gaveBack := func(now time.Duration) {
 		m.now = now
 		m.gatherReleased(e)
 	}
-	require.Zero(t, gather(10*ms+time.Second-1, 10*ms), "too early")
+	require.Zero(t, gather(10*ms), "the first try")
 	require.False(t, s.active())
-	require.Equal(t, 100*ms, gather(1010*ms, 10*ms))
-	require.Equal(t, 60*ms, gather(1050*ms, 1050*ms), "also for a new request, if the old one has left")
-	require.Equal(t, ms, gather(1109*ms, 10*ms))
-	require.Zero(t, gather(1109*ms+1, 10*ms), "less than a millisecond")
-	require.Zero(t, gather(1200*ms, 10*ms), "the time is over")
+	n.sub = subPending
+	require.Equal(t, 800*ms, gather(1000*ms))
+	require.Equal(t, 760*ms, gather(1040*ms))
+	require.Equal(t, ms, gather(1799*ms))
+	require.Zero(t, gather(1799*ms+1), "less than a millisecond")
+	m.gatherRefused(e, &Reply{Op: &Op{Number: 1}, Gathered: true, Got: 1})
+	require.Equal(t, 799*ms, gather(1800*ms), "one more item")
+	m.gatherRefused(e, &Reply{Op: &Op{Number: 2}, Gathered: true, Got: 1})
+	require.Equal(t, ms, gather(2598*ms), "no more items")
+	require.Zero(t, gather(2600*ms), "the time is over")
 	require.True(t, s.active(), "until it has given back what it has")
-	gaveBack(1200 * ms)
+	gaveBack(2600 * ms)
 	require.False(t, s.active())
-	require.Zero(t, gather(1400*ms-1, 10*ms), "a pause of twice GatherTime at least")
-	require.Equal(t, 200*ms, gather(1600*ms, 10*ms), "and of four times as long at most; twice as long as the first time")
-	gaveBack(1800 * ms)
-	require.Zero(t, gather(2200*ms-1, 10*ms))
-	require.Equal(t, 400*ms, gather(2600*ms, 10*ms))
-	gaveBack(3000 * ms)
-	require.Equal(t, 700*ms, gather(9000*ms, 10*ms), "a third of the lease at most")
-	gaveBack(9700 * ms)
-
-	// Of two sets that exclude each other one gathers.
-	beside := func(items ...Item) time.Duration {
-		o := newSet(items...)
-		o.of.queue.head = &Request{}
-		defer m.stopGathering(o)
-		m.now = time.Hour
-		return m.gatherFor(o)
-	}
-	require.NotZero(t, gather(time.Hour, 0))
-	require.Zero(t, beside(Item{Name: "0"}, Item{Name: "a"}))
-	require.Zero(t, beside(Item{Name: "b"}))
-	require.NotZero(t, beside(Item{Name: "aa"}, Item{Name: "b", Side: Shared}, Item{Name: "c"}))
-	gaveBack(time.Hour)
-	require.NotZero(t, beside(Item{Name: "a"}))
-	require.Empty(t, m.gatheringSets)
-
+	require.Zero(t, gather(2600*ms+1600*ms-1), "a pause of twice the time at least")
+	require.Equal(t, 1600*ms, gather(2600*ms+3200*ms), "and of four times the time at most; twice as long as the first time")
+	gaveBack(10_000 * ms)
+	require.Equal(t, 3200*ms, gather(20_000*ms))
+	gaveBack(30_000 * ms)
+	require.Equal(t, 6400*ms, gather(60_000*ms))
+	gaveBack(70_000 * ms)
+	require.Equal(t, 6400*ms, gather(200_000*ms), "no longer")
+	gaveBack(210_000 * ms)
+	m.cfg.Lease = 15_000 * ms
+	require.Equal(t, 5000*ms, gather(300_000*ms), "a third of the lease at most")
+	gaveBack(310_000 * ms)
 	m.cfg.GatherTime = 0
-	require.Zero(t, gather(2*time.Hour, 0), "never")
+	require.Zero(t, gather(time.Hour), "never")
 }
 
 // What is known of the holds of sets ends with them.

@@ -8,9 +8,8 @@ package core
 // holder ID. The entry does not pass to another request in memory: the entry is released, and the
 // next request asks anew.
 //
-// A set waits like a manager of another process. A waiting set holds nothing, hears the messages of
-// all items, and tries again when the item that refused the last try is released. A set that has
-// waited for long gathers: see gather.go.
+// A set waits like a manager of another process: it stands in the line of the item that refused the last
+// try, and tries again when that item is released. While it waits it gathers: see gather.go.
 const Several Kind = 2
 
 var _ = register(Several, several{})

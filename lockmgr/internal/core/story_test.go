@@ -224,7 +224,10 @@ func (s *story) line(line string) {
 		}
 		if r.Op.Items != nil {
 			r.Published, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""
-			r.Gathered = r.Item > 0 && r.Op.Gather > 0 && !r.OtherKind
+			if r.Item > 0 && r.Op.Gather > 0 && !r.OtherKind {
+				r.Got = r.Item - 1
+				r.Gathered = r.Got > 0
+			}
 			for range r.Op.Tokens * int64(len(r.Op.Items)) {
 				r.Tokens = append(r.Tokens, r.Token+int64(len(r.Tokens)))
 			}
@@ -235,17 +238,19 @@ func (s *story) line(line string) {
 	case "confirmed", "message", "gap":
 		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != "", Served: arg["served"] != ""}
 		wake.Grant = Grant{Number: uint64(count("grant", 0)), Sent: duration("sent", 0), Elapsed: duration("elapsed", 0), Lease: duration("life", 0), Token: count("token", 0)}
+		n := s.m.known(wake.Name, isSet(wake.Name))
+		both := n != nil && n.position() != nil && wake.Confirmed && arg["place"] == "" // channels of a name with a line
+		first, last := wake.Item, wake.Item
 		if isSet(wake.Name) && wake.Item == 0 {
-			for wake.Item = 1; wake.Item < len(itemsOf(wake.Name)); wake.Item++ {
-				s.step(wake)
+			first, last = 1, len(itemsOf(wake.Name))
+		}
+		for wake.Item = first; wake.Item <= last; wake.Item++ {
+			if own := wake; both {
+				own.Place = OwnPlace
+				s.step(own)
 			}
+			s.step(wake)
 		}
-		if n := s.m.names[wake.Name]; n != nil && n.position() != nil && wake.Confirmed && arg["place"] == "" {
-			own := wake // both channels of a name with a line
-			own.Place = OwnPlace
-			s.step(own)
-		}
-		s.step(wake)
 	case "prolong":
 		s.step(&Prolongation{Request: s.requests[plain[1]], Lease: duration("lease", 0), Tag: plain[1]})
 	case "verify":

@@ -55,7 +55,7 @@ func (m *Machine) wake(ev Wake) {
 	for e := range n.toLookAt {
 		m.wakeEntry(e, ev, gap)
 	}
-	if ev.Message && !ev.own {
+	if ev.Message {
 		m.verifySilent(n, n.channel(ev))
 	}
 	m.settle(n)
@@ -69,7 +69,7 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		// The entry may be given back already, and granted again by message: see gaveWay.
 		granted := e.phase == passing && ev.Grant.Number != 0
 		ofTheLine := n.position() != nil && ev.Place == OwnPlace
-		if ev.Message && !ev.own && !granted && !ofTheLine && n.rules().doubts() {
+		if ev.Message && !granted && !ofTheLine && n.rules().doubts() {
 			m.doubt(e)
 		}
 		e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
@@ -135,15 +135,11 @@ func (m *Machine) lookAgain() time.Duration {
 // remembered is for how long the server remembers that a request waits, after a try.
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
-// isRemembered reports whether the server remembers that requests of the name wait: those of a line, and
-// sets that want to write while others read.
-func (n *name) isRemembered() bool { return n.position() != nil || n.isSet() }
-
 // poll returns the time until the next try if no message comes: the time until the other manager's
 // record expires, but no more than PollMax, or pollBlind if messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
-	if n.isRemembered() {
+	if n.position() != nil {
 		most = m.lookAgain()
 	}
 	if n.sub != subOn {
@@ -171,22 +167,16 @@ func (m *Machine) pollBlind() time.Duration {
 // mostOthers caps the number of subscribers that a script reports. The number is not trusted.
 const mostOthers = 1 << 20
 
-// othersOf returns the number of others who may want a name: other subscribers of the name's channel, or,
-// for the kinds Exclusive and ReadWrite, those that scripts count. The number is 1 if it is unknown. Names
-// of this manager that wait for the same items count, too: see rivals.
+// othersOf returns the number of others who may want a name, by the number that a script has reported. The
+// result is 1 if the number is unknown. For permits a script counts this manager, too.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
-	if n.places() {
+	switch {
+	case n.places():
 		return 0
-	}
-	if subscribers < 0 || !m.cfg.TrustSubscribers {
+	case subscribers < 0 || !m.cfg.TrustSubscribers:
 		return 1
-	}
-	rivals, counted := m.rivals(n)
-	if n.sub == subOn {
-		counted = n.kind != Exclusive && n.kind != ReadWrite // else the script knows that this manager may stand in the line
-	}
-	if counted {
+	case n.kind == Permits && n.sub == subOn:
 		subscribers--
 	}
-	return max(0, min(subscribers, mostOthers)) + rivals
+	return max(0, min(subscribers, mostOthers))
 }

@@ -55,6 +55,7 @@ type command struct {
 
 // An answer is the server's answer to a command, or the client's if none came.
 type answer struct {
+	reply       core.Reply // what package wire has read, or zero; faults change the fields below only
 	ran         core.Ran
 	err         error
 	final       bool
@@ -360,7 +361,7 @@ func (c *command) exec() (a answer, err error) {
 	c.n.w.runAt(c.name.shard)
 	r := c.n.w.server.Reply(c.n.label, &c.sent)
 	a = answer{
-		ran: r.Ran, err: r.Err, final: r.Final, ok: r.OK, kept: r.Kept, partly: r.Partly, gathered: r.Gathered, otherKind: r.OtherKind,
+		reply: r, ran: r.Ran, err: r.Err, final: r.Final, ok: r.OK, kept: r.Kept, partly: r.Partly, gathered: r.Gathered, otherKind: r.OtherKind,
 		published: r.Published, ttl: int64(r.TTL / ms), limit: r.Limit, subscribers: r.Subscribers, token: r.Token,
 		front: r.Front, mixed: r.Mixed, missing: r.Missing, gaveWay: r.GaveWay,
 	}
@@ -391,7 +392,11 @@ func (c *command) again(a answer) {
 		a.err = &shardError{a.shard, a.err}
 	}
 	n.mind(c.id, a)
-	r := core.Reply{Op: c.op, ID: c.id, Ran: a.ran, OK: a.ok, Subscribers: a.subscribers, Token: a.token, Err: a.err, Final: a.final, Kept: a.kept, OtherKind: a.otherKind}
+	var r core.Reply
+	if a.ran == core.Yes {
+		r = a.reply
+	}
+	r.Op, r.ID, r.Ran, r.OK, r.Subscribers, r.Token, r.Err, r.Final, r.Kept, r.OtherKind = c.op, c.id, a.ran, a.ok, a.subscribers, a.token, a.err, a.final, a.kept, a.otherKind
 	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
 	r.TTL, r.Shard = time.Duration(a.ttl)*ms, uint8(a.shard)
 	r.Published = a.published
@@ -445,6 +450,9 @@ func (n *node) accept(r *core.Reply) {
 		}
 		if n.w.names[i].isSet() {
 			n.answeredSet(i, r, &a)
+			if g := &n.gathers[i]; r.Op.Verb == core.VerbAcquire && r.Got > g.got {
+				g.got, g.since = r.Got, n.clock(n.w.now)
+			}
 		}
 		if n.w.names[i].kind == core.Permits && r.Op.Verb == core.VerbAcquire {
 			g := &n.gathers[i]

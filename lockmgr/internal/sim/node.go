@@ -393,10 +393,10 @@ func (n *node) effect(e core.Effect) {
 		n.unlocked(e.Request.Tag.(*call), e.Err)
 	case core.Subscribe:
 		w.cover.Effects[eSubscribe]++
-		n.pubsub.subscribe(w.named(e.Name), e.Place)
+		n.pubsub.subscribe(w.named(e.Name), e.Place, e.Set)
 	case core.Unsubscribe:
 		w.cover.Effects[eUnsubscribe]++
-		n.pubsub.unsubscribe(w.named(e.Name), e.Place)
+		n.pubsub.unsubscribe(w.named(e.Name), e.Place, e.Set)
 	case *core.Notice:
 		w.cover.Notices[e.What]++
 		if e.What == core.StoodBack {

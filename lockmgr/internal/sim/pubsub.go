@@ -36,6 +36,7 @@ type channel struct {
 	of        *lockName
 	line      *line
 	place     uint64     // or zero
+	set       uint64     // the number of the set whose channel it is, or zero
 	listeners []listener // in the order in which they came
 	confirmed bool
 	asked     int
@@ -95,6 +96,8 @@ func (p *pubsub) at(ch *channel) string {
 	switch {
 	case ch.of.kind != core.Fair && ch.place == core.LinePlace:
 		return ch.of.channel + ":line"
+	case ch.set != 0:
+		return ch.of.channel + ":" + wire.HolderID(p.n.label, ch.set)
 	case ch.of.kind != core.Fair && ch.place == core.OwnPlace, ch.of.kind == core.Fair && ch.place == 0:
 		return ch.of.channel + ":" + p.n.label
 	case ch.place != 0:
@@ -103,25 +106,25 @@ func (p *pubsub) at(ch *channel) string {
 	return ch.of.channel
 }
 
-// find returns the channel of a name, or that of a place. It makes the latter if it is new.
-func (p *pubsub) find(of *lockName, place uint64) *channel {
+// find returns the channel of a name, or that of a place, or of a set. It makes the latter if it is new.
+func (p *pubsub) find(of *lockName, place, set uint64) *channel {
 	if place == 0 {
 		return p.channels[of.index]
 	}
 	for _, ch := range p.channels {
-		if ch.of == of && ch.place == place {
+		if ch.of == of && ch.place == place && ch.set == set {
 			return ch
 		}
 	}
-	ch := &channel{of: of, line: p.channels[of.index].line, place: place}
+	ch := &channel{of: of, line: p.channels[of.index].line, place: place, set: set}
 	p.channels = append(p.channels, ch)
 	p.n.w.cover.Fair.Places++
 	return ch
 }
 
-func (p *pubsub) subscribe(l *lockName, place uint64) {
+func (p *pubsub) subscribe(l *lockName, place, set uint64) {
 	for of, who := range l.listeners {
-		ch := p.find(of, place)
+		ch := p.find(of, place, set)
 		who.place = place
 		if slices.Contains(ch.listeners, who) {
 			p.n.w.violated("subscriptions", "%s: subscribed twice to %s for %s", p.n.label, p.at(ch), l.key)
@@ -139,9 +142,9 @@ func (p *pubsub) subscribe(l *lockName, place uint64) {
 	}
 }
 
-func (p *pubsub) unsubscribe(l *lockName, place uint64) {
+func (p *pubsub) unsubscribe(l *lockName, place, set uint64) {
 	for of, who := range l.listeners {
-		ch := p.find(of, place)
+		ch := p.find(of, place, set)
 		who.place = place
 		i := slices.Index(ch.listeners, who)
 		if i < 0 {

@@ -42,13 +42,7 @@ func (several) draw(s *settings, r *agenda.Rand) {
 	for range s.names {
 		s.readWrite = append(s.readWrite, mixed && r.Percent(50) || !mixed && all)
 	}
-	if r.Percent(80) {
-		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
-		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
-	}
-	if r.Percent(20) {
-		s.core.GatherAfter = 0
-	}
+	s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
 }
 
 // A part is a name of a set, and the side on which the set wants it.
@@ -302,7 +296,8 @@ func (w *world) gathered(l *lockName) bool {
 
 // A gathering is what the checks know of a set that keeps names while it waits.
 type gathering struct {
-	since time.Duration // on the manager's clock: when the first try of it was sent
+	since time.Duration // on the manager's clock: when the first try of it was sent, or when it got its newest item
+	got   int           // how many items of a set it has got
 	first uint64        // the ID of that try
 	on    bool
 }
@@ -312,7 +307,11 @@ type gathering struct {
 func (n *node) checkGather(c *command) {
 	const rule = "gathers for GatherTime at most"
 	w, g, op := n.w, &n.gathers[c.name.index], c.op
-	most := max(w.set.core.GatherTime, min(8*w.set.core.GatherTime, w.set.core.Lease/3)) // after some in vain
+	most := 8 * w.set.core.GatherTime // after some in vain
+	if c.name.isSet() {
+		most *= 16
+	}
+	most = max(w.set.core.GatherTime, min(most, w.set.core.Lease/3))
 	c.gatherMs = int64(op.Gather / ms)
 	switch {
 	case op.Verb != core.VerbAcquire:
@@ -326,7 +325,7 @@ func (n *node) checkGather(c *command) {
 	case op.Gather == 0:
 		return
 	case !g.on:
-		g.on, g.since, g.first = true, op.Sent, op.ID
+		g.on, g.since, g.first, g.got = true, op.Sent, op.ID, 0
 	default:
 		c.tried = true
 	}
@@ -337,8 +336,10 @@ func (n *node) checkGather(c *command) {
 
 // answeredSet notes the answer to a command for a set.
 func (n *node) answeredSet(name int, r *core.Reply, a *answer) {
-	if r.Op.Verb == core.VerbAcquire {
-		n.gathers[name].answered(r.ID, a)
+	if g := &n.gathers[name]; r.Op.Verb == core.VerbAcquire {
+		if g.answered(r.ID, a); a.ran == core.Yes && !a.gathered && g.got == 0 {
+			g.on = false // it has nothing to keep
+		}
 	}
 	n.gives[name].answered(r.Op.Verb, a)
 }

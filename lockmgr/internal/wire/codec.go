@@ -163,16 +163,13 @@ func flag(is bool) string {
 	return "0"
 }
 
-// OwnChannel returns the channel that wakes a manager's waiters for a name of which the server keeps the order.
+// OwnChannel returns the channel that wakes the waiters of a manager, or of a set, for a name of which the server
+// keeps the order.
 func OwnChannel(k core.Kind, manager, name string) string { return ChannelOf(k, name) + ":" + manager }
 
 // LineChannel returns the channel by which the server counts the managers that may stand in the line of
 // a name. No message is published there.
 func LineChannel(k core.Kind, name string) string { return ChannelOf(k, name) + ":line" }
-
-// SetChannel returns the channel by which the server counts the managers in which a set waits for a
-// name. Their connections may count as those of managers in the line, too: see plain.lua.
-func SetChannel(k core.Kind, name string) string { return ChannelOf(k, name) + ":set" }
 
 // KindName returns the name of a kind of lock.
 func KindName(k core.Kind) string { return formats[k].name }

@@ -97,7 +97,7 @@ func (e *encoder) want(op *core.Op) string {
 	if !op.Lined {
 		return ""
 	}
-	words := []string{e.manager, decimal(op.ID), millis(op.Waits), ""}
+	words := []string{e.inLine(op), decimal(op.ID), millis(op.Waits), ""}
 	if op.Deaf {
 		words[3] = "d"
 	}
@@ -112,7 +112,15 @@ func (e *encoder) leaving(op *core.Op) string {
 	if !op.Leaves {
 		return ""
 	}
-	return e.manager + " " + decimal(op.ID)
+	return e.inLine(op) + " " + decimal(op.ID)
+}
+
+// inLine returns the ID under which the manager stands in the line, or a set of the manager.
+func (e *encoder) inLine(op *core.Op) string {
+	if op.Set == 0 {
+		return e.manager
+	}
+	return HolderID(e.manager, op.Set)
 }
 
 // owners writes the new owner, and the others that the record may carry.

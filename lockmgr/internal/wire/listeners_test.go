@@ -72,7 +72,7 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 			continue
 		}
 		named := 0
-		if c.Script == Acquire || c.Script == rwAcquire { // it names the channels itself
+		if c.Script == Acquire || c.Script == rwAcquire || c.Script == severalAcquire { // it names the channels itself
 			continue
 		}
 		for _, word := range c.Args {

@@ -27,14 +27,13 @@ const (
 	lockWantsEnd   = ":lock_wants"           // and what each wants
 	tagLineSuffix  = ":tag_line"             // the same of a lock whose name has braces
 	tagWantsSuffix = ":tag_wants"
-	writerSuffix   = ":writer"          // the note of a writer that waits for readers
 	readHoldSuffix = ":rwlock_timeout:" // a number follows
 	ProcessPrefix  = "holdfast:manager:"
 )
 
 var (
 	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
-	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsEnd, tagLineSuffix, tagWantsSuffix, writerSuffix}
+	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsEnd, tagLineSuffix, tagWantsSuffix}
 )
 
 // IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a colon

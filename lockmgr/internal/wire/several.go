@@ -28,9 +28,8 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
 			c.words(op.Items)
 			c.prefixes(op.Items)
-			c.Args = append(c.Args, e.holder(op.Number))
+			c.Args = append(c.Args, e.want(op), e.holder(op.Number))
 			e.others(op, c)
-			c.Args = append(c.Args, millis(op.Waits))
 		},
 		read: readSeveral,
 	},
@@ -64,11 +63,12 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 				c.listen(ChannelOf(op.Items[i].Kind, op.Items[i].Name), "1", countOfSeveral)
 			}
 			c.prefixes(op.Items)
+			c.Args = append(c.Args, e.leaving(op))
 			e.others(op, c)
 		},
 		read: readReleasedSeveral,
 		warning: func(a *Answer) *Failure {
-			if a.Kind == Array && len(a.Array) == 4 {
+			if a.Kind == Array && len(a.Array) > 3 && a.Array[3].Text != "" {
 				return untold(&a.Array[3])
 			}
 			return nil
@@ -132,8 +132,15 @@ func readSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 	if !a.is(Int, Int) && !a.is(Int, Int, Int) || a.Array[0].Int < 1 || a.Array[0].Int > int64(len(op.Items)) {
 		return false
 	}
-	r.Item, r.TTL, r.OtherKind = int(a.Array[0].Int), ReadMillis(a.Array[1].Int), len(a.Array) == 3
-	r.Gathered = op.Gather > 0 && !r.OtherKind
+	r.Item, r.TTL = int(a.Array[0].Int), ReadMillis(a.Array[1].Int)
+	if len(a.Array) == 3 {
+		r.OtherKind = a.Array[2].Int == 1
+		r.Outside = !r.OtherKind
+	}
+	if op.Gather > 0 && !r.OtherKind {
+		r.Got = r.Item - 1
+		r.Gathered = r.Got > 0
+	}
 	return true
 }
 
@@ -141,9 +148,10 @@ func readReleasedSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 	if a.Kind == Nil {
 		return true
 	}
-	if !a.is(Int, Int, Int) && !a.is(Int, Int, Int, Text) {
+	if !a.is(Int, Int, Int) && !a.is(Int, Int, Int, Text) && !a.is(Int, Int, Int, Text, Int) {
 		return false
 	}
+	r.HandedOn = len(a.Array) == 5
 	done := a.Array[0].Int
 	if done < 0 || done > int64(len(op.Items)) {
 		return false

@@ -88,14 +88,14 @@ func TestSeveral_PartlyReleased(t *testing.T) {
 	require.Equal(t, 2, r.Published, "no more than there are")
 }
 
-// A refused try has kept what was free if it asked for that, unless it met another kind of
+// A refused try has kept the items before the refusal if it asked for that, unless it met another kind of
 // lock.
 func TestSeveral_Gathered(t *testing.T) {
 	for _, tt := range []struct {
 		gather time.Duration
 		answer *Answer
 		want   bool
-	}{{0, ints(1, 5000), false}, {time.Second, ints(1, 5000), true}, {time.Second, ints(2, 5000, 1), false}} {
+	}{{0, ints(1, 5000), false}, {time.Second, ints(1, 5000), false}, {time.Second, ints(2, 5000), true}, {time.Second, ints(2, 5000, 1), false}} {
 		op := several(core.VerbAcquire, 0)
 		op.Gather = tt.gather
 		require.Equal(t, tt.want, Decode(op, tt.answer, func(f *Failure) error { return nil }).Gathered)

@@ -17,17 +17,17 @@ import (
 //	acquire ──▶ next master's parts ──▶ all taken ──────────────────────▶ OK
 //	                 ▲        │  └─────▶ one is refused ──▶ undo ───────▶ refused
 //	                 └────────┘  └─────▶ one fails ───────▶ undo ───────▶ the failure
-//	renew, release, look ──▶ all parts at once ──────────────────────────▶ one reply
+//	renew, release ──▶ all parts at once ────────────────────────────────▶ one reply
 //
 // An acquire asks one master after the other, in the order of the slots. All managers have the same
 // order. So if two sets have several names in common, most often one set is refused at the first
 // common name, and the other set gets all. An acquire waits for nobody: a refusal ends the acquire.
-// What the acquire has taken so far is released before the reply, and the waiters for what was
-// taken are told. If this release is not confirmed, the reply says that the command may have run.
+// What the acquire has taken, and does not keep, is released before the reply, and the waiters for it are
+// told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
-// An acquire that gathers goes on after a refusal, and keeps what it gets. The parts have the short
-// lease of the gathering. When the last part is taken, renewals give all parts the requested lease.
+// An acquire that gathers keeps what it has got before the refusal. The parts have the short lease of the
+// gathering. When the last part is taken, renewals give all parts the requested lease.
 //
 // The lease of a set counts from the first command that was sent for the set.
 type spread struct {
@@ -45,7 +45,7 @@ type spread struct {
 type spreadStep uint8
 
 const (
-	stepAll    spreadStep = iota // all parts of a renewal, a release or a look
+	stepAll    spreadStep = iota // all parts of a renewal or a release
 	stepTake                     // the parts of an acquire at one master
 	stepExtend                   // renewals of what was gathered
 	stepUndo                     // releases of what was taken
@@ -111,7 +111,7 @@ func (s *spread) start() {
 		s.takeNext()
 		return
 	}
-	s.send(s.op.Verb, func(*part) bool { return true })
+	s.send(s.op.Verb, func(int) bool { return true })
 }
 
 // takeNext sends the acquires for the next master.
@@ -121,30 +121,30 @@ func (s *spread) takeNext() {
 	for s.next < len(s.parts) && s.parts[s.next].lane == first.lane {
 		s.next++
 	}
-	s.send(core.VerbAcquire, func(p *part) bool { return p.lane == first.lane })
+	s.send(core.VerbAcquire, func(i int) bool { return s.parts[i].lane == first.lane })
 }
 
 // send sends operations of a verb for some parts.
-func (s *spread) send(verb core.Verb, which func(*part) bool) {
+func (s *spread) send(verb core.Verb, which func(i int) bool) {
 	s.left = 0
 	for i := range s.parts {
-		if which(&s.parts[i]) {
+		if which(i) {
 			s.left++
 		}
 	}
 	for i := range s.parts {
 		p := &s.parts[i]
-		if !which(p) {
+		if !which(i) {
 			continue
 		}
 		o := s.op
 		p.op = core.Op{
 			ID: o.ID, Kind: o.Kind, Verb: verb, Side: o.Side, Name: o.Name, Sent: o.Sent, Lease: o.Lease,
-			Number: o.Number, OtherNumbers: o.OtherNumbers, Items: p.items,
+			Number: o.Number, OtherNumbers: o.OtherNumbers, Items: p.items, Set: o.Set, Leaves: o.Leaves,
 		}
 		switch s.step {
 		case stepTake:
-			p.op.Tokens, p.op.Gather, p.op.Waits = o.Tokens, o.Gather, o.Waits
+			p.op.Tokens, p.op.Gather, p.op.Waits, p.op.Lined, p.op.Deaf = o.Tokens, o.Gather, o.Waits, o.Lined, o.Deaf
 			if o.Gather > 0 {
 				p.op.Lease, p.op.Unfinished = min(o.Lease, o.Gather), true // stepExtend renews it
 			}
@@ -199,53 +199,62 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 	for i := range asked {
 		switch r := &asked[i].reply; {
 		case r.Ran != core.Yes:
-			return s.undo(s.failed(asked, r))
+			return s.undo(s.failed(asked, r), 0)
 		case !r.OK && (refused < 0 || r.OtherKind && !asked[refused].reply.OtherKind):
 			refused = i
 		}
 	}
-	if refused >= 0 {
-		if r := &asked[refused].reply; !r.Gathered {
-			return s.undo(s.refusal(&asked[refused], r.Item-1))
+	switch {
+	case refused >= 0:
+		r, from := &asked[refused].reply, 0
+		if s.op.Gather > 0 && !r.OtherKind {
+			from = refused + 1
 		}
-	}
-	if s.next < len(s.parts) {
+		return s.undo(s.refusal(refused, r.Item-1), from)
+	case s.next < len(s.parts):
 		s.takeNext()
 		return end, false
-	}
-	if refused >= 0 {
-		return s.refusal(&asked[refused], asked[refused].reply.Item-1), true
-	}
-	if s.op.Gather > 0 {
+	case s.op.Gather > 0:
 		s.step = stepExtend
-		s.send(core.VerbRenew, func(*part) bool { return true })
+		s.send(core.VerbRenew, func(int) bool { return true })
 		return end, false
 	}
 	return s.granted(), true
 }
 
-// undo releases what was taken, or may have been. end is the reply after the release.
-func (s *spread) undo(end core.Reply) (core.Reply, bool) {
-	took := func(p *part) bool {
-		r := &p.reply
-		return r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
+// undo releases what was taken, or may have been, of the parts from one on. end is the reply after the
+// release.
+func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
+	took := func(i int) bool {
+		r := &s.parts[i].reply
+		return i >= from && r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
 	}
 	s.end = end
-	if !slices.ContainsFunc(s.parts, func(p part) bool { return took(&p) }) {
-		return end, true
+	for i := range s.parts {
+		if took(i) {
+			s.step = stepUndo
+			s.send(core.VerbRelease, took)
+			return end, false
+		}
 	}
-	s.step = stepUndo
-	s.send(core.VerbRelease, took)
-	return end, false
+	return end, true
 }
 
-// refusal returns the reply that others have an item of a part. item is the index of the item.
-func (s *spread) refusal(p *part, item int) core.Reply {
+// refusal returns the reply that others have an item of a part. item is the index of the item. The parts
+// before are taken.
+func (s *spread) refusal(index, item int) core.Reply {
 	s.op.Sent = earliest(s.parts[:s.next])
-	r := &p.reply
+	p := &s.parts[index]
+	r, got := &p.reply, p.reply.Got
+	for i := range s.parts[:index] {
+		got += len(s.parts[i].items)
+	}
+	if s.op.Gather == 0 || r.OtherKind {
+		got = 0
+	}
 	return core.Reply{
 		Op: s.op, ID: s.op.ID, Ran: core.Yes, Split: true, Shard: r.Shard,
-		Item: p.at[item] + 1, TTL: r.TTL, OtherKind: r.OtherKind, Gathered: r.Gathered,
+		Item: p.at[item] + 1, TTL: r.TTL, OtherKind: r.OtherKind, Gathered: got > 0, Got: got, Outside: r.Outside,
 	}
 }
 
@@ -298,12 +307,12 @@ func (s *spread) extended() core.Reply {
 	if gone < 0 {
 		return s.granted()
 	}
-	out := s.refusal(&s.parts[gone], 0)
+	out := s.refusal(gone, 0)
 	out.Gathered, out.TTL = true, time.Millisecond
 	return out
 }
 
-// combined returns the reply to a renewal, a release or a look.
+// combined returns the reply to a renewal or a release.
 func (s *spread) combined() core.Reply {
 	s.op.Sent = earliest(s.parts)
 	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.Yes, Split: true, Shard: s.parts[0].reply.Shard, Subscribers: -1}
@@ -321,6 +330,7 @@ func (s *spread) combined() core.Reply {
 		out.Partly = out.Partly || r.Partly
 		out.Published += r.Published
 		out.Subscribers = max(out.Subscribers, r.Subscribers)
+		out.HandedOn = out.HandedOn || r.HandedOn
 		if out.Err == nil && r.Err != nil {
 			out.Err = r.Err
 		}

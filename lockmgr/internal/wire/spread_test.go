@@ -88,15 +88,15 @@ func (s *setServer) run(c *Command, verb string, names []string) Answer {
 	}
 	switch n := len(names); verb {
 	case "acquire":
-		holders := c.Args[4+2*n:]
+		holders := c.Args[5+2*n:]
 		var free []string
 		refused := 0
 		for i, name := range names {
-			if h := s.holder(name); h == "" || slices.Contains(holders, h) {
-				free = append(free, name)
-			} else if refused == 0 {
+			if h := s.holder(name); h != "" && !slices.Contains(holders, h) {
 				refused = i + 1
+				break
 			}
+			free = append(free, name)
 		}
 		life := c.Args[0]
 		if refused > 0 {
@@ -132,7 +132,7 @@ func (s *setServer) run(c *Command, verb string, names []string) Answer {
 	case "release":
 		done := int64(0)
 		for _, name := range names {
-			if slices.Contains(c.Args[1+3*n:], s.holder(name)) {
+			if slices.Contains(c.Args[2+3*n:], s.holder(name)) {
 				delete(s.records, name)
 				s.told = append(s.told, name)
 				done++
@@ -365,7 +365,7 @@ func TestSpread_OnePartIsGone(t *testing.T) {
 	})
 }
 
-// A try that gathers keeps what is free at all masters, for a short time. When it has got
+// A try that gathers keeps what comes before the refusal, for a short time. When it has got
 // everything, the lease is the whole one.
 func TestSpread_Gathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -381,9 +381,8 @@ func TestSpread_Gathers(t *testing.T) {
 		r := run(gather(1))
 		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered, r)
 		require.Equal(t, first[1], all[r.Item-1])
-		for _, name := range []string{first[0], second[0], second[1]} {
-			require.Equal(t, setRecord{"m:1", time.Now().Add(500 * time.Millisecond)}, s.records[name], "kept for a short time")
-		}
+		require.Equal(t, setRecord{"m:1", time.Now().Add(500 * time.Millisecond)}, s.records[first[0]], "kept for a short time")
+		require.Len(t, s.records, 2, "%v come after the refusal", second)
 		require.Empty(t, s.told)
 
 		time.Sleep(100 * time.Millisecond)
@@ -424,14 +423,15 @@ func TestSpread_Gathers(t *testing.T) {
 		delete(s.records, second[1])
 		require.Empty(t, s.records)
 
-		// Also what it has kept of a part.
+		// A refusal within a slot ends the try, too.
 		tagged := "{" + first[0] + "}"
 		s.records[tagged] = other
 		op = setOp(core.VerbAcquire, 5, []string{first[0], tagged, second[1]})
 		op.Gather = 500 * time.Millisecond
 		r = run(op)
-		require.True(t, r.Ran == core.No && !r.OK, r)
-		require.Equal(t, map[string]setRecord{tagged: other}, s.records)
+		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered && r.Got == 1, r)
+		require.Equal(t, "m:5", s.holder(first[0]))
+		require.Empty(t, s.holder(second[1]))
 	})
 }
 

@@ -142,12 +142,6 @@ func (b *both) step(kind core.Kind) {
 	default:
 		b.call(b.draw(kind))
 		time.Sleep(2 * time.Millisecond) // so that short lives are over on both
-		for _, name := range names {     // the moment that the last reader leaves a writer ends on each by its own clock
-			note := "{" + name + "}:writer"
-			if left, _ := b.here.Do("PTTL", note).(int64); left >= 0 && left <= 100 {
-				b.plain("DEL", note)
-			}
-		}
 	}
 }
 
@@ -157,8 +151,8 @@ func (b *both) anyKey(kind core.Kind) string {
 	switch kind {
 	case core.Permits:
 		keys = []string{name, wire.TakenKey(name), "{" + name + "}:line", "{" + name + "}:wants"}
-	case core.ReadWrite:
-		keys = append(keys, "{"+name+"}:writer")
+	case core.Exclusive, core.ReadWrite:
+		keys = append(keys, "{"+name+"}:lock_line", "{"+name+"}:lock_wants")
 	case core.Fair:
 		keys = append(keys, wire.QueueKey(name), wire.DeadlinesKey(name), wire.QueueKey(name)+":waits")
 	}
