@@ -34,12 +34,16 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 	set := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
 		return m.LockAll(ctx, lockmgr.All("a", "b"))
 	}
+	permit := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
+		return m.Permits("p", 1).Acquire(ctx, 1)
+	}
 	for _, tt := range []struct {
 		denied          string
 		request, others func(context.Context, *lockmgr.Manager) (*lockmgr.Lock, error)
 	}{
 		{"-time", alone, alone}, {"-rpush", alone, alone}, {"-lrem", alone, alone}, {"-lindex", alone, alone}, {"-hget", alone, alone}, {all, alone, alone},
 		{"-rpush", write, write}, {all, write, write}, {"-rpush", set, alone}, {all, set, alone}, {all, set, set},
+		{"-rpush", permit, permit}, {"-lindex -lrem -rpush", permit, permit},
 	} {
 		for _, beside := range []string{"others that can", "others that can't"} {
 			t.Run(tt.denied+" beside "+beside, func(t *testing.T) {

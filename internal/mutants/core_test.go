@@ -104,7 +104,7 @@ var coreMutants = []mutant{
 	{"line", "a script does not name the place", machine, "lined.fill", "op.OtherNumbers = append(op.OtherNumbers, l.place)", "", stories},
 	{"line", "a grant for another place stays", machine, "lined.told", "l.unwanted = append(l.unwanted, g.Number)", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "lined.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
-	{"line", "no pause for a client that was never heard", machine, "Machine.releasedBeside", "o.pauseInCase(m.now, run.others, &m.cfg, &m.jitter)", "", stories},
+	{"line", "no pause for a client that was never heard", machine, "Machine.releasedBeside", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
 	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
 
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},

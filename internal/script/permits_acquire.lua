@@ -1,4 +1,4 @@
--- permits_acquire.lua takes permits, for several requests in one call. It begins with line.lua.
+-- permits_acquire.lua takes permits, for several requests in one call. It begins with plain.lua and line.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of request i: the counter of free permits, and the permits that
 --                 are taken
@@ -25,6 +25,7 @@
 --         {ttl, 1}   not acquired, and gather is not 0: what is free was kept
 --         {ttl, 0}   the same, but nothing was kept: another manager is first in the line, or
 --                    may be
+--         {ttl, x, 0}  the same, and the manager does not stand in the line as it wants
 --         {-1}       the name is in use as another kind of lock
 --         {-2, limit}  not acquired: n is larger than the limit, which is not 0
 --         error      it failed, which does not keep the others from being served
@@ -98,19 +99,23 @@ local function acquire(counter, taken, first)
     local ok, sum = pcall(ahead, line, wants, channel, manager, free - n)
     kept = ok and sum or 0
   end
-  local take, life, gathers, all = 0, lease, 0, 0 -- all counts the permits of the name, and is read if take < n
+  local take, life, gathers, joined = 0, lease, 0, true
+  local all = 0 -- the permits of the name, if take < n
   if kept <= free - n then
     take = n
   else
     all = free + redis.call('ZCARD', taken) - #freed
-    if waits > 0 and (n <= all or all <= 0)
-      and type(redis.pcall('EXISTS', counter, line, wants)) == 'number' then -- no key is at the other master
+    if waits > 0 and (n <= all or all <= 0) then
+      joined = type(redis.pcall('EXISTS', counter, line, wants)) == 'number' -- no key is at the other master
       local ok, other = pcall(at, line, wants, 0)
-      if ok and gather > 0 and n <= all and (not other or other == manager) then
+      if joined and ok and gather > 0 and n <= all and (not other or other == manager) then
         gathers, take, life = 1, math.max(0, math.min(free, n)), gather
       end
       local flags = (gathers == 1 and 'g' or '') .. (deaf and 'd' or '')
-      pcall(join, line, wants, manager, n - take, number, waits, flags)
+      joined = joined and pcall(join, line, wants, manager, n - take, number, waits, flags)
+      if not joined and free >= n then -- clients of Redisson, which can stand in no line, would take them
+        take, life, gathers = n, lease, 0
+      end
     end
   end
 
@@ -165,7 +170,9 @@ local function acquire(counter, taken, first)
   if ok and free > take and till then -- the first manager may be gone
     ttl = ttl < 0 and till - now or math.min(ttl, till - now)
   end
-  if gather == 0 then
+  if not joined then
+    return {ttl, gathers, 0}
+  elseif gather == 0 then
     return ttl
   end
   return {ttl, gathers}

@@ -1,5 +1,5 @@
 -- permits_release.lua gives permits back, for several holders in one call, and tells
--- those who wait. It begins with line.lua.
+-- those who wait. It begins with plain.lua and line.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of release i: the counter of free permits, and the permits that
 --                 are taken
@@ -12,8 +12,8 @@
 -- Returns an array with an answer for each release:
 --         nil      none of these holders had a permit
 --         array    how many permits were given back that had not expired; how many
---                  subscribers the message reached, -1 if none was published; and the
---                  error of PUBLISH if it failed
+--                  clients subscribe that stand in no line, -1 if no message was published; and
+--                  the error of PUBLISH if it failed
 --         error    it failed, which does not keep the others from being given back
 --
 -- Safe to repeat: the second run returns nil. An expired permit is removed and does not
@@ -70,12 +70,12 @@ local function release(counter, taken, first)
   local reached = -1
   if free > 0 then
     local served = pcall(tell, line, wants, channel, free)
-    reached = redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free))
+    reached = publish(channel, string.format('%s%.0f', served and '0' or '', free))
   end
   if given == 0 then
     return false
-  elseif type(reached) == 'table' then
-    return {given, -1, reached.err}
+  elseif type(reached) == 'string' then
+    return {given, -1, reached}
   end
   return {given, reached}
 end

@@ -10,8 +10,7 @@
 --
 -- Returns an array with an answer for each transfer:
 --         nil      none of these holders has all of the permits
---         integer  done; the number of subscribers of the channel, or of managers in the
---                  line if it is larger; -1 when the server would not say
+--         integer  done; how many others may want permits, as in transfer.lua
 --         error    it failed, which does not keep the others from being served
 --
 -- Safe to repeat: the second run finds the new holder. Only the run that records the new
@@ -52,8 +51,8 @@ local function transfer(taken, first)
       if h > first + 2 then
         redis.call('ZREM', taken, unpack(old))
       end
-      local waiting, inLine = redis.pcall('PUBSUB', 'NUMSUB', channel), redis.pcall('HLEN', wants)
-      return waiting.err and -1 or math.max(waiting[2], type(inLine) == 'number' and inLine or 0)
+      local others, inLine = outsiders(channel), redis.pcall('HLEN', wants)
+      return others and others + (type(inLine) == 'number' and inLine or 0) or -1
     end
   end
   return false

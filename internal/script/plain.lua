@@ -1,4 +1,4 @@
--- plain.lua is in the scripts of plain and of read-write locks, and of sets, that know of the line: see line.lua.
+-- plain.lua is in the scripts that know of the line, but not of fair locks: see line.lua.
 
 local whole = 1000000 -- permits of a lock that is free
 

@@ -16,12 +16,13 @@ var files embed.FS
 // it at first, and the function theLine follows, which a script calls only if there is a line. theLine returns
 // functions, or an error, of which the functions are nil: the script goes on without the line.
 var begins = []struct {
-	scripts, part, channels string
+	scripts, parts, channels string
 }{
 	{"fair_", "fair", ""},
-	{"permits_acquire", "line", ""},
-	{"permits_release", "line", ""},
-	{"permits_return", "line", ""},
+	{"permits_acquire", "plain line", ""},
+	{"permits_release", "plain line", ""},
+	{"permits_return", "plain line", ""},
+	{"permits_transfer", "plain", ""},
 	{"acquire", "plain", "redisson_lock__channel:"},
 	{"release", "plain", "redisson_lock__channel:"},
 	{"transfer", "plain", ""},
@@ -38,13 +39,14 @@ func Text(name string) string {
 		switch {
 		case !strings.HasPrefix(name, b.scripts):
 			continue
-		case b.part == "":
-			return text
 		case b.channels != "":
 			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("plain_line") +
 				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, released = released, ended = ended}\nend\n" + text
 		}
-		return read(b.part) + text
+		for _, part := range slices.Backward(strings.Fields(b.parts)) {
+			text = read(part) + text
+		}
+		return text
 	}
 	return text
 }

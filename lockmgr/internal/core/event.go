@@ -183,7 +183,7 @@ type Op struct {
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
 	// means: the request of the try does not wait, or, for kinds with a line, no request waits. Lined is
-	// set in an acquire that may join or leave the line, for the kinds Exclusive and ReadWrite. Deaf is
+	// set in an acquire that may join or leave the line. Deaf is
 	// set if messages may not be delivered or counted. Leaves is set in a release if the manager leaves
 	// the line.
 	Waits               time.Duration
@@ -256,9 +256,9 @@ type Reply struct {
 	// Partly is set if a release found the records of some items of a set only, or some of
 	// the permits only.
 	Partly bool
-	// Subscribers is the number of the channel's subscribers, for a transfer or a release. For the kinds
-	// Exclusive and ReadWrite it is the number of clients that stand in no line, and after a transfer
-	// also of the managers in the line. Subscribers is negative if the server refused to tell the number.
+	// Subscribers is the number of clients that subscribe and stand in no line, for a transfer or a
+	// release, and after a transfer also of the managers in the line. Subscribers is negative if the server
+	// refused to tell the number.
 	Subscribers int64
 	// Token is the largest of the tokens taken. For a set, Token is the token of the first item,
 	// and Tokens has the tokens of all items.

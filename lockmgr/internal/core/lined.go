@@ -3,7 +3,7 @@ package core
 import "slices"
 
 // lined is the special state of a name of kind Exclusive or ReadWrite that has details of its own, and
-// part of the state of a set. Managers that wait stand in a line.
+// part of the state of sets and of permits. Managers that wait stand in a line.
 //
 // A release grants a plain lock to the first manager of the line by message: see grants. While a manager
 // is in the line, the number of its next hold is known: its place. Each script of the manager names

@@ -47,7 +47,7 @@ type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
 	asks  int   // how many entries may be asked for at a time, as far as is known
 
-	position
+	lined
 	index
 	gathering
 	noDetails details // those of the name while it has none of its own
@@ -94,7 +94,7 @@ func (p *pool) mostAsked(first *Request) (n int) {
 func (p *pool) requested(limit int64) { p.limit = limit }
 
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
-	op.Permits, op.Most, op.Limit = int(e.permits), int(e.most), p.limit
+	op.Permits, op.Most, op.Limit, op.Lined = int(e.permits), int(e.most), p.limit, op.Verb == VerbAcquire
 	p.fillLine(m, e.of, op)
 }
 
@@ -120,9 +120,9 @@ func (n *name) fewer(op *Op) bool {
 
 // refused notes that the next try is to ask for one entry. If the try was for requests that do not
 // wait, it has not joined the line for those that have come since.
-func (p *pool) refused(_ *Machine, e *entry, r *Reply) {
+func (p *pool) refused(m *Machine, e *entry, r *Reply) {
 	p.asks = 1
-	e.woken = e.woken || r.Op.Waits == 0
+	p.lined.refused(m, e, r)
 }
 
 // failAbove fails the waiting requests for more permits than limit, which is how many there are.
@@ -137,6 +137,7 @@ func (m *Machine) failAbove(n *name, limit int64) {
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
 // that permits which come free together do not all go to the first that asks.
 func (p *pool) acquired(n *name) {
+	p.others.lost = 0
 	if n.details.run.others == 0 {
 		p.asks = min(2*p.asks, mostAsks)
 	}

@@ -38,14 +38,18 @@ const (
 	LinePlace = 2
 )
 
-func (p *position) stands() *position   { return p }
-func (p *position) foreign() *outsiders { return &p.others }
+func (p *position) stands() *position { return p }
 
 // position returns the position of a name of a kind with a line, or nil.
 func (n *name) position() *position { return n.details.special.stands() }
 
 // outsiders returns what is known of the clients that stand in no line, or nil for a kind without any.
-func (n *name) outsiders() *outsiders { return n.details.special.foreign() }
+func (n *name) outsiders() *outsiders {
+	if p := n.position(); p != nil {
+		return &p.others
+	}
+	return nil
+}
 
 // fillLine sets in op whether the script joins or leaves the line, and notes that here.
 func (p *position) fillLine(m *Machine, n *name, op *Op) {
@@ -288,16 +292,22 @@ func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
 	if e.number != 0 {
 		o.had += m.now - e.since
 	}
-	run, back := &n.details.run, e.upkeep().giveBack
+	run, back, most := &n.details.run, e.upkeep().giveBack, m.cfg.PassCount
+	others := run.others
 	if r.OK {
-		run.others = m.othersOf(n, r.Subscribers)
+		others = m.othersOf(n, r.Subscribers)
 	}
-	ended := back || run.ended(m.cfg.PassCount, m.now, &m.cfg)
+	if x := n.index(); x != nil {
+		most *= max(1, x.held)
+	} else {
+		run.others = others // of several entries, one may pass on: the line still counts
+	}
+	ended := back || run.ended(most, m.now, &m.cfg)
 	if o.known(m.now, &m.cfg) || !ended && !r.HandedOn {
 		return // advance ends the run
 	}
-	if !r.HandedOn && (run.others > 0 || back && m.keptLong(e)) {
-		o.pauseInCase(m.now, run.others, &m.cfg, &m.jitter)
+	if !r.HandedOn && (others > 0 || back && m.keptLong(e)) {
+		o.pauseInCase(m.now, others, &m.cfg, &m.jitter)
 	}
 	run.begin(m.now)
 }

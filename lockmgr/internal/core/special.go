@@ -15,8 +15,6 @@ type special interface {
 	takes(n *name, number uint64) bool
 	// stands returns the position of the name in its line, or nil if the kind knows none.
 	stands() *position
-	// foreign returns what is known of the clients that stand in no line, or nil if the kind knows none.
-	foreign() *outsiders
 	// gathers returns the gathering of the name, or nil if the kind knows none.
 	gathers() *gathering
 	// indexed returns the index of the name, or nil if the rules allow one entry.
@@ -77,7 +75,6 @@ func (plain) dropped(*name) *details   { return &noDetails }
 func (plain) granting() *grants        { return nil }
 func (plain) takes(*name, uint64) bool { return false }
 func (plain) stands() *position        { return nil }
-func (plain) foreign() *outsiders      { return nil }
 func (plain) gathers() *gathering      { return nil }
 func (plain) indexed() *index          { return nil }
 func (plain) mostAsked(*Request) int   { return 1 }

@@ -328,7 +328,7 @@ func (s *story) describe(e Effect) string {
 		if o.Tokens > 0 {
 			d += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
-		if o.Lined {
+		if o.Lined && o.Kind != Permits {
 			d += " lined"
 		}
 		if (o.Kind == Permits || o.Lined) && o.Verb == VerbAcquire && o.Waits == 0 {

@@ -168,15 +168,13 @@ func (m *Machine) pollBlind() time.Duration {
 const mostOthers = 1 << 20
 
 // othersOf returns the number of others who may want a name, by the number that a script has reported. The
-// result is 1 if the number is unknown. For permits a script counts this manager, too.
+// result is 1 if the number is unknown.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	switch {
 	case n.places():
 		return 0
 	case subscribers < 0 || !m.cfg.TrustSubscribers:
 		return 1
-	case n.kind == Permits && n.sub == subOn:
-		subscribers--
 	}
-	return max(0, min(subscribers, mostOthers))
+	return min(subscribers, mostOthers)
 }

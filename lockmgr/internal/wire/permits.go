@@ -123,9 +123,10 @@ func readPermitsAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
 	case a.is(Int, Int) && a.Array[0].Int == -2:
 		r.Limit = a.Array[1].Int
 		return r.Limit > 0 && r.Limit < int64(op.Permits)
-	case a.is(Int, Int):
+	case a.is(Int, Int), op.Lined && a.is(Int, Int, Int) && a.Array[2].Int == 0:
+		r.Outside = len(a.Array) == 3
 		r.TTL, r.Gathered = ReadMillis(a.Array[0].Int), a.Array[1].Int == 1
-		return op.Gather > 0
+		return op.Gather > 0 || r.Outside
 	}
 	return false
 }
