@@ -20,7 +20,7 @@ var scriptMutants = []mutant{
 	{"readwrite_release.lua", "removes the others", scripts + "readwrite_release.lua", "", "if left then", "if false then", tables + "TestScripts_ReadWrite"},
 	{"readwrite_renew.lua", "the reader's own key ends", scripts + "readwrite_renew.lua", "", "redis.call('PTTL', own) < lease", "false", tables + "TestScripts_ReadWrite"},
 	{"readwrite_acquire.lua", "overtakes", scripts + "readwrite_acquire.lua", "", "if line and not ours then", "if false then", tables + "TestScript_LineOfReadersAndWriters"},
-	{"readwrite_release.lua", "serves nobody", scripts + "readwrite_release.lua", "", "local ok, told = pcall(serve)", "local ok, told = true, nil", tables + "TestScript_LineOfReadersAndWriters"},
+	{"readwrite_release.lua", "serves nobody", scripts + "readwrite_release.lua", "", "local ok, told, given = pcall(serve)", "local ok, told, given = true, nil, nil", tables + "TestScript_LineOfReadersAndWriters"},
 	{"readwrite_transfer.lua", "tells no reader", scripts + "readwrite_transfer.lua", "", "pcall(line.serve, key, whole - 1)", "", tables + "TestScript_LineOfReadersAndWriters"},
 	{"readwrite_transfer.lua", "no writer of the line waits", scripts + "readwrite_transfer.lua", "", "waits = ok and sum >= whole", "", shell + "TestReadWrite_WriterWaitsForOneHold"},
 	{"several_acquire.lua", "takes a part", scripts + "several_acquire.lua", "", "ARGV[2] ~= '0'", "true", tables + "TestScripts_Several"},

@@ -100,6 +100,7 @@ var coreMutants = []mutant{
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
 	{"line", "a grant by message for another place", machine, "lined.takes", "number == l.place && ", "", stories},
+	{"line", "a grant by message for another side", machine, "lined.takes", " && n.queue.head.Side == l.side", "", rwSeeds},
 	{"line", "a place outlives a script without an answer", machine, "lined.answered", "r.Ran == Maybe && l.place != 0", "false", seeds},
 	{"line", "a script does not name the place", machine, "lined.fill", "op.OtherNumbers = append(op.OtherNumbers, l.place)", "", stories},
 	{"line", "a grant for another place stays", machine, "lined.told", "l.unwanted = append(l.unwanted, g.Number)", "", stories},

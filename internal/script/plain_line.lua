@@ -3,10 +3,11 @@
 
 local micros = clock[1] * 1000000 + clock[2]
 
--- keysOf returns the keys of the line of a lock, the channel, and the token counter.
+-- keysOf returns the keys of the line of a lock, the channel, the token counter, and the prefix of the keys of
+-- readers.
 local function keysOf(key)
   local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
-  return beside(key, 'line'), beside(key, 'wants'), channels .. tag, 'redisson_lock_token:' .. tag
+  return beside(key, 'line'), beside(key, 'wants'), channels .. tag, 'redisson_lock_token:' .. tag, tag
 end
 
 -- server returns the replication ID of the server, or '' if the user may not ask.
@@ -19,12 +20,40 @@ local function server()
   return replid
 end
 
+-- record writes the record of a free lock, and returns the error if it can't.
+local function record(key, holder, reads, lease)
+  local err
+  if channels ~= 'redisson_rwlock:' then
+    err = redis.pcall('HSET', key, holder, 1)
+  elseif not reads then
+    err = redis.pcall('HSET', key, 'mode', 'write', holder .. ':write', 1)
+  else
+    local _, _, _, _, tag = keysOf(key)
+    err = redis.pcall('SET', tag .. ':' .. holder .. ':rwlock_timeout:1', 1, 'PX', lease)
+    err = err.err and err or redis.pcall('HSET', key, 'mode', 'read', holder, 1)
+  end
+  return type(err) == 'table' and err.err
+end
+
+-- tokenOf takes a fencing token, and returns it as text: a Lua number has 53 bits. A reader takes none, and
+-- gets the last one that was taken. tokenOf returns an error if the counter is no number.
+local function tokenOf(counter, reads)
+  local last = reads and redis.pcall('GET', counter)
+  if type(last) == 'string' then
+    return last
+  end
+  local taken = redis.pcall('INCRBY', counter, 1)
+  return type(taken) == 'number' and redis.pcall('GET', counter) or taken
+end
+
 -- give records the first manager of the line as the holder of a free lock, and tells it so: see Grants
--- by message in fair.lua, whose message this is. It returns the lease of the grant, or nil if it can't.
--- If clients subscribe that can stand in no line, nobody is granted by message: they could never be first.
+-- by message in fair.lua, whose message this is. It returns the lease of the grant, and whether the holder
+-- reads, or nil if it can't. If clients subscribe that can stand in no line, nobody is granted by message:
+-- they could never be first.
 local function give(key)
-  local line, wants, channel, counter = keysOf(key)
-  local first, _, _, _, flags, note = at(line, wants, 0)
+  local line, wants, channel, counter, tag = keysOf(key)
+  local first, n, _, _, flags, note = at(line, wants, 0)
+  local reads = n == 1
   local place, sent, lease, secret, fenced, since, where =
     string.match(note or '', '^ (%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$') -- no match if the server is not known
   if not place or string.find(flags, 'd') or where ~= server() then
@@ -35,11 +64,8 @@ local function give(key)
   if hear.err or hear[2] == 0 or outsiders(channel) ~= 0 then
     return
   end
-  local token = 0
-  if fenced == '1' and type(redis.pcall('INCRBY', counter, 1)) == 'number' then
-    token = redis.pcall('GET', counter) -- as text: a Lua number has 53 bits
-  end
-  if type(token) == 'table' or type(redis.pcall('HSET', key, first .. ':' .. place, 1)) == 'table' then
+  local holder, token = first .. ':' .. place, fenced == '1' and tokenOf(counter, reads) or 0
+  if type(token) == 'table' or record(key, holder, reads, lease) then
     return
   end
   local grant = table.concat({place, sent, string.format('%.0f', micros - since), lease, token}, ' ')
@@ -50,21 +76,28 @@ local function give(key)
   end
   if type(done) == 'table' or done == 0 then
     redis.call('DEL', key)
+    redis.pcall('DEL', tag .. ':' .. holder .. ':rwlock_timeout:1')
     return
   end
   remove(line, wants, first)
-  return tonumber(lease)
+  return tonumber(lease), reads
 end
 
 -- serve grants a free lock to the first manager of the line, or tells the managers for which free permits
 -- are. It returns for how many milliseconds the first manager has the lock, or has time to ask. It
 -- returns nil if nobody is in the line. given is set after a grant.
 local function serve(key, free)
-  local lease = free == whole and give(key)
+  local line, wants, channel = keysOf(key)
+  local lease, reads
+  if free == whole then
+    lease, reads = give(key)
+  end
   if lease then
+    if reads then
+      tell(line, wants, channel, free - 1)
+    end
     return lease, true
   end
-  local line, wants, channel = keysOf(key)
   tell(line, wants, channel, free)
   local first, _, _, till = at(line, wants, 0)
   return first and till - now, false

@@ -98,11 +98,12 @@ if left then
 else
   redis.call('DEL', key)
 end
-local ok, told = pcall(serve)
+local ok, told, given = pcall(serve)
 -- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look
 -- again.
 if left and not wrote and longest * 2 >= before then
   return {outsiders(channel) or -1}
 end
-local reached = publish(channel, (ok and '0' or '') .. (wrote and '1' or '0'))
+-- After a grant nobody needs to know.
+local reached = ok and given and 0 or publish(channel, (ok and '0' or '') .. (wrote and '1' or '0'))
 return ok and told and {reached, 1} or reached

@@ -251,3 +251,49 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 		require.Equal(t, "", line())
 	})
 }
+
+// A release of a read-write lock grants the lock to the first manager of the line by message, on the side that the
+// manager wants. After a reader the next readers are told.
+func TestScript_LineGrantsSides(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		if s.mini != nil {
+			return // it has no INFO replication
+		}
+		s.prepare(t, "SET T 41")
+		e := listen(t, s, rwChannel+":a", rwChannel+":b", rwChannel+":c", rwChannel+":d")
+		acquire := func(side, manager string, id int, others ...string) string {
+			want := fmt.Sprintf("%s %d 50000  %d text 20000 5ec7e7 1", manager, id, 100+id)
+			args := []string{side, "30000", "0", want, rwPrefix, fmt.Sprintf("%s:%d", manager, id)}
+			return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, append(args, others...)))
+		}
+		release := func(holder string) string {
+			return s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", rwPrefix, holder, rwChannel}))
+		}
+		grants := func() string {
+			messages := e.heard(t)
+			for i, m := range messages {
+				messages[i] = strings.TrimPrefix(m, rwChannel)
+			}
+			return told(messages)
+		}
+		require.Equal(t, "nil", acquire("read", "you", 0))
+		require.Equal(t, "30000", acquire("write", "a", 1))
+		require.Equal(t, "30000", acquire("read", "b", 1))
+		require.Equal(t, "30000", acquire("read", "c", 1))
+		require.Equal(t, "30000", acquire("write", "d", 1))
+		require.Equal(t, "[0 1]", release("you:0"))
+		require.Equal(t, ":a 101 text 20000 42", grants(), "a writer takes a token")
+		require.Equal(t, "a:101:write=1 mode=write for 20000 b c d", s.line(t))
+
+		require.Equal(t, "[0 1]", release("a:101"))
+		require.Equal(t, ":b 101 text 20000 42, :c 1", grants(), "a reader gets the last token, and the next reader is told")
+		require.Equal(t, "nil", acquire("read", "c", 2, "c:101"))
+		require.Equal(t, "[0]", release("b:101"), "c reads")
+		require.Equal(t, "30000", acquire("write", "d", 2, "d:101"), "not yet")
+		require.Equal(t, "[0 1]", release("c:2"))
+		require.Equal(t, ":d 102 text 20000 43", grants())
+		require.Equal(t, "nil", acquire("write", "d", 3, "d:102"), "the message was lost")
+		require.Equal(t, "0", release("d:3"))
+		s.requireState(t, `T: "43" for -1`)
+	})
+}

@@ -21,8 +21,8 @@
 //	number   the part of a holder ID that the machine chooses: see below
 //	kind     exclusive, read-write, several, permits, or fair. A name keeps its kind while
 //	         anybody wants the name
-//	place    where a request for a fair lock stands in the queue of the server: see line.go. For a
-//	         plain lock, the number of the hold that a message may grant: see lined
+//	place    where a request for a fair lock stands in the queue of the server: see line.go. For
+//	         other locks, the number of the hold that a message may grant: see lined
 //	line     on the server, the managers, and sets, that wait for a plain or read-write lock, or for
 //	         permits: see position. The type line has the places of a fair lock
 //	run      a row of grants of this manager: see Runs
@@ -250,7 +250,7 @@
 //
 // Waiters of one manager are served in order. A run of a manager ends after PassCount grants or
 // PassTime, if others wait. The server keeps the managers that wait in a line. The release that ends the
-// run grants a plain lock to the first of them, or tells the first that the lock or a permit is free, and
+// run grants the lock to the first of them, or tells the first that the lock or a permit is free, and
 // the manager joins the line behind the others.
 //
 // Outsiders stand in no line. A manager that hears them pauses after a run for as long as the run was: see

@@ -190,8 +190,9 @@ type Op struct {
 	Lined, Deaf, Leaves bool
 	// Set is the number under which a set stands in the lines, for the kind Several.
 	Set uint64
-	// Line is what the operation does to places in the queue, for the kind Fair. For the kind Exclusive
-	// Line has the number of the next hold in Join, and what is for grants by message. Else Line is nil.
+	// Line is what the operation does to places in the queue, for the kind Fair. For the kinds Exclusive
+	// and ReadWrite Line has the number of the next hold in Join, and what is for grants by message. Else
+	// Line is nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
 	// several servers sets Shard before it sends Sent.

@@ -51,7 +51,7 @@ func (m *Machine) takeGrant(e *entry) bool {
 		return false
 	}
 	wanted := m.leaseOf(n.queue.head)
-	op := &Op{Verb: VerbAcquire, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
+	op := &Op{Verb: VerbAcquire, Side: n.queue.head.Side, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
 	if g.Token > 0 {
 		op.Tokens = 1
 	}

@@ -5,13 +5,14 @@ import "slices"
 // lined is the special state of a name of kind Exclusive or ReadWrite that has details of its own, and
 // part of the state of sets and of permits. Managers that wait stand in a line.
 //
-// A release grants a plain lock to the first manager of the line by message: see grants. While a manager
+// A release grants the lock to the first manager of the line by message, but to no set: see grants. While a manager
 // is in the line, the number of its next hold is known: its place. Each script of the manager names
 // the place. So the script finds the record if a message that was lost has granted the lock. If such a
 // script has no answer, the manager gets another place: the script could run later, and write another
 // number into the record.
 type lined struct {
 	place    uint64   // the number of a hold that is granted by message, or zero
+	side     Side     // of that hold
 	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
 	outside  bool     // the newest script that should join the line could not: see steps
 	grants
@@ -31,7 +32,7 @@ func (l *lined) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		op.OtherNumbers = append(op.OtherNumbers, l.place)
 	}
 	op.OtherNumbers = append(op.OtherNumbers, l.unwanted...)
-	if !op.Lined || n.kind != Exclusive {
+	if !op.Lined || n.isSet() { // a set is granted nothing by message
 		return
 	}
 	if spare == nil {
@@ -42,8 +43,11 @@ func (l *lined) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	if op.Waits == 0 || m.cfg.GrantSecret == "" {
 		return
 	}
+	if r := n.queue.head; l.place != 0 && l.side != r.Side { // the first request has left
+		l.unwanted, l.place = append(l.unwanted, l.place), 0
+	}
 	if l.place == 0 {
-		l.place = m.number()
+		l.place, l.side = m.number(), n.queue.head.Side
 	}
 	spare.Join = append(spare.Join, l.place)
 	spare.Secret, spare.GrantLease = m.cfg.GrantSecret, min(m.cfg.GrantLease, m.cfg.Lease)
@@ -53,7 +57,7 @@ func (l *lined) fill(m *Machine, e *entry, op *Op, spare *Line) {
 func (l *lined) granting() *grants { return &l.grants }
 
 func (l *lined) takes(n *name, number uint64) bool {
-	return number == l.place && n.queue.head != nil
+	return number == l.place && n.queue.head != nil && n.queue.head.Side == l.side
 }
 
 // acquired notes that the server has removed the manager from the line, and that nothing is known of the
@@ -133,7 +137,7 @@ func (l *lined) givenUp() { l.unwanted, l.place, l.joined = nil, 0, 0 }
 // a script removes the record itself. While the lock is held here, the record is that of the hold.
 func (l *lined) told(m *Machine, n *name, ev Wake) {
 	e, g := &n.entry, ev.Grant
-	wanted := g.Number == l.place && (n.queue.head != nil || l.leaves != 0)
+	wanted := g.Number == l.place && (n.queue.head != nil && n.queue.head.Side == l.side || l.leaves != 0)
 	if g.Number != 0 && !wanted && e.phase != held && e.phase != passing {
 		l.unwanted = append(l.unwanted, g.Number)
 	}

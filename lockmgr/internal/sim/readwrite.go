@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
+	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
@@ -12,6 +13,10 @@ var _ = register(core.ReadWrite, readWrite{})
 
 // readWrite is the lock that many readers have at a time, or one writer.
 type readWrite struct{ anything }
+
+func (readWrite) draw(s *settings, r *agenda.Rand) { exclusive{}.draw(s, r) }
+
+func (readWrite) run(c *command) (answer, error) { return exclusive{}.run(c) }
 
 func (readWrite) channel(key string) string { return "redisson_rwlock:{" + key + "}" }
 

@@ -128,7 +128,7 @@ func (n *node) checkRenewed(h *hold, now time.Duration) {
 	if (w.silent(h.name.shard) || w.set.faults&SlowCommand != 0) && n.inFlight(h.name) != 0 {
 		return // a re-entry shortly before the end of a fixed lease made it a watched one
 	}
-	if k := h.name.kind; w.set.told && (k == core.Exclusive || k == core.Fair) && n.inFlight(h.name) != 0 {
+	if w.set.told && n.inFlight(h.name) != 0 {
 		return // the lease of a grant by message may be over before its first renewal has failed
 	}
 	if since := h.until - w.set.core.Lease; n.trouble[h.name.index] < since {
