@@ -259,7 +259,7 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 // whether the record has different entries now.
 func (m *Manager) forceEntries(ctx context.Context, name string, fields []string) (removed, changed bool, err error) {
 	a, err := m.call(ctx, opForceUnlock, name, wire.ForceEntries(name, fields))
-	return err == nil && a.Kind != wire.Nil, a.Kind != wire.Int && a.Kind != wire.Text, err
+	return err == nil && a.Kind != wire.Nil, a.Kind == wire.Nil || len(a.Array) == 1, err // see readwrite_release.lua
 }
 
 // forceRecord removes a record with the given entries. changed reports whether the record has

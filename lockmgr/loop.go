@@ -71,8 +71,8 @@ func newLoop(s *shell) *loop {
 	}
 }
 
-// gatherTime is long enough for each missing name of a set to come free once, if managers pass
-// names on for PassTime. A late command may keep names for as long.
+// gatherTime is for permits. A set has sixteen times as long for each name, which is some turns of other
+// managers. A late command may keep names for as long.
 func gatherTime(o Options) time.Duration { return min(min(o.PassTime, time.Second)*5/2, o.Lease) }
 
 // seedOf makes managers jitter differently.

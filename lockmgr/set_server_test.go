@@ -272,7 +272,7 @@ func TestLockAll_CancelledWhileItGathers(t *testing.T) {
 	m, other := dial(t, s.Addr(), lockmgr.Options{PassTime: time.Second}), dial(t, s.Addr(), lockmgr.Options{})
 	held := mustLock(t, other, "b")
 	f := m.LockAllAsync(lockmgr.All("a", "b", "c"))
-		faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
 	nudge := time.NewTicker(20 * time.Millisecond) // a poll would make it try as late as the record ends
 	defer nudge.Stop()
 	for faults.Do(t, s, "EXISTS", "a") != "1" {

@@ -67,7 +67,7 @@ var coreMutants = []mutant{
 	{"read-write", "a reader's entry passes to a writer", machine, "readWrite.passes", "r.Side == Shared || !e.open", "true", rwSeeds},
 	{"read-write", "joins what may be gone", machine, "Machine.prepareJoin", "case !needsMore && !u.doubt.open():", "case !needsMore:", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "Machine.unlock", "e.hold != nil", "e.hold != nil && false", rwSeeds},
-	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "run == standBack && !u.writerWaits", "false", stories},
+	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "run == runIsOver && !u.writerWaits", "false", stories},
 	{"read-write", "readers do not ask whether others wait", machine, "Machine.decideRun", " || e.hold != nil && run.ended(most, m.now, &m.cfg)", "", stories},
 	{"read-write", "an upgrade beside another local reader", machine, "Machine.upgrade", "e.hold != h || h.next() != nil || ", "", rwSeeds},
 

@@ -1,9 +1,10 @@
 -- line.lua is in the scripts that serve a line. A line has the managers of this library that wait for
 -- a lock, or for permits of a name, in the order in which they came. Each manager has one position, for
--- all its requests. For plain and read-write locks see plain_line.lua. A line has two keys:
+-- all its requests. A set has a position of its own, under "manager:number": below, a manager is either.
+-- For plain and read-write locks see plain_line.lua. A line has two keys:
 --
 --   line    list of the managers, the first is next
---   wants   hash: manager -> "n id till flags", and for a plain lock the note of a grant by message
+--   wants   hash: manager -> "n id till flags", and for a lock the note of a grant by message
 --           n      how many free permits the first request of the manager needs
 --           id     the number of the manager's script that said so
 --           till   until when the manager keeps its position if it runs no script, in ms since 1970

@@ -1,4 +1,4 @@
--- permits_acquire.lua takes permits, for several requests in one call. It begins with plain.lua and line.lua.
+-- permits_acquire.lua takes permits, for several requests in one call. It begins with line.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of request i: the counter of free permits, and the permits that
 --                 are taken

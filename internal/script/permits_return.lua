@@ -1,5 +1,5 @@
 -- permits_return.lua gives permits back by their IDs: all of them, or none if one is not
--- taken. It begins with plain.lua and line.lua.
+-- taken. It begins with line.lua.
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken

@@ -83,11 +83,21 @@ local function give(key)
   return tonumber(lease), reads
 end
 
+-- freeOf returns how many permits the record of a lock leaves free.
+local function freeOf(key)
+  if redis.call('EXISTS', key) == 0 then
+    return whole
+  end
+  local reads = redis.call('HEXISTS', key, 'mode') == 1 and redis.call('HGET', key, 'mode') == 'read'
+  return reads and whole - 1 or 0
+end
+
 -- serve grants a free lock to the first manager of the line, or tells the managers for which free permits
--- are. It returns for how many milliseconds the first manager has the lock, or has time to ask. It
+-- are. free is what freeOf returns, if the caller knows it. It returns for how many milliseconds the first manager has the lock, or has time to ask. It
 -- returns nil if nobody is in the line. given is set after a grant.
 local function serve(key, free)
   local line, wants, channel = keysOf(key)
+  free = free or freeOf(key)
   local lease, reads
   if free == whole then
     lease, reads = give(key)
@@ -150,7 +160,7 @@ local function refusal(key, want, n, free)
     return
   end
   local ok, left = pcall(serve, key, free)
-  if redis.call('EXISTS', key) == 1 then -- another manager was granted the lock
+  if redis.call('EXISTS', key) == 1 then -- by a grant, or others read
     return redis.call('PTTL', key), true
   end
   -- All who came before may be gone: serve has found that nobody hears them.
@@ -183,16 +193,5 @@ local function yield(key, want)
     return
   end
   depart(key, want)
-  if redis.call('EXISTS', key) == 0 then
-    serve(key, whole)
-  elseif redis.call('HEXISTS', key, 'mode') == 1 and redis.call('HGET', key, 'mode') == 'read' then
-    serve(key, whole - 1)
-  end
-end
-
--- ended serves the line of a lock that is free, because its record has ended by itself.
-local function ended(key)
-  if redis.pcall('EXISTS', key) == 0 then
-    serve(key, whole)
-  end
+  serve(key)
 end

@@ -34,19 +34,6 @@ if line then
   pcall(line.depart, key, ARGV[1]) -- before what fails if the key holds no lock
 end
 
--- serve tells the managers of the line for which permits are free, and returns what line.serve does.
-local function serve()
-  if not line then
-    return
-  end
-  local mode = redis.call('HGET', key, 'mode')
-  if mode == 'read' then
-    return line.serve(key, whole - 1)
-  elseif redis.call('EXISTS', key) == 0 then
-    return line.serve(key, whole)
-  end
-end
-
 local mode = redis.call('HGET', key, 'mode')
 local mine, released, wrote = {mode = true}, false, false
 for i = 3, holders do
@@ -60,7 +47,9 @@ for f = 1, #fields, 2 do
   end
 end
 if not released then
-  pcall(serve)
+  if line then
+    pcall(line.serve, key)
+  end
   return false
 end
 local left, longest, before, dead = false, 0, redis.call('PTTL', key), {}
@@ -98,7 +87,10 @@ if left then
 else
   redis.call('DEL', key)
 end
-local ok, told, given = pcall(serve)
+local ok, told, given = true, nil, nil
+if line then
+  ok, told, given = pcall(line.serve, key)
+end
 -- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look
 -- again.
 if left and not wrote and longest * 2 >= before then

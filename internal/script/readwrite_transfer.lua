@@ -113,16 +113,17 @@ for i = 4, holders do
   end
 end
 local there, waits = redis.pcall('EXISTS', beside(key, 'line')), false -- an error: it may be at the other master
+local served = true
 if there ~= 0 and side == 'read' then
   local line = theLine()
   local ok, sum = pcall(line.wanted, key, whole - 1)
   waits = ok and sum >= whole
   if mode == 'write' then
-    pcall(line.serve, key, whole - 1)
+    served = pcall(line.serve, key, whole - 1)
   end
 end
 if mode == 'write' and side == 'read' then
-  publish(channel, '01') -- readers may come in
+  publish(channel, (served and '0' or '') .. '1') -- readers may come in
 end
 local n = outsiders(channel) or -1
 if n >= 0 and there ~= 0 then

@@ -26,7 +26,7 @@ local message = '00'
 if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
   local line = theLine()
   if not gone then
-    pcall(line.ended, key)
+    pcall(line.serve, key)
     return false
   end
   local ok, out = pcall(line.released, key, channel, ARGV[2])

@@ -15,7 +15,7 @@ local function release(key, owner, channel)
   if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
     local line = theLine()
     if gone == 0 then
-      pcall(line.ended, key)
+      pcall(line.serve, key)
       return false
     end
     local ok, out = pcall(line.released, key, channel, owner)

@@ -19,9 +19,9 @@ var begins = []struct {
 	scripts, parts, channels string
 }{
 	{"fair_", "fair", ""},
-	{"permits_acquire", "plain line", ""},
+	{"permits_acquire", "line", ""},
 	{"permits_release", "plain line", ""},
-	{"permits_return", "plain line", ""},
+	{"permits_return", "line", ""},
 	{"permits_transfer", "plain", ""},
 	{"acquire", "plain", "redisson_lock__channel:"},
 	{"release", "plain", "redisson_lock__channel:"},
@@ -41,7 +41,7 @@ func Text(name string) string {
 			continue
 		case b.channels != "":
 			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("plain_line") +
-				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, released = released, ended = ended}\nend\n" + text
+				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, released = released}\nend\n" + text
 		}
 		for _, part := range slices.Backward(strings.Fields(b.parts)) {
 			text = read(part) + text

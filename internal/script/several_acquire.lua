@@ -105,10 +105,9 @@ local function blocked(i)
     if free then
       return left, true
     end
-    line = line or theLine()
     local ok, joined = pcall(line.enter, key, wish, needs)
     return left, false, ok and joined
-  elseif line and free then
+  elseif free then
     local ok, time, joined = pcall(line.refusal, key, wish, needs, free)
     if ok and time then
       return time, false, joined

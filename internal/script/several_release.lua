@@ -34,15 +34,6 @@ local function life(key, own)
   return ttl
 end
 
--- serve serves the line of a lock, and returns what line.serve does.
-local function serve(key)
-  if redis.call('EXISTS', key) == 0 then
-    return line.serve(key, whole)
-  elseif redis.call('HEXISTS', key, 'mode') == 1 and redis.call('HGET', key, 'mode') == 'read' then
-    return line.serve(key, whole - 1)
-  end
-end
-
 -- plain releases a plain lock. It returns whether it has, and the message.
 local function plain(key)
   if #ARGV == first then -- the only holder that its record can have
@@ -141,7 +132,7 @@ for i = 1, n do
   else
     local fine, left, given = true, nil, false
     if line then
-      fine, left, given = pcall(serve, key)
+      fine, left, given = pcall(line.serve, key)
       served = served or fine and left
     end
     done = done + (released and 1 or 0)

@@ -105,7 +105,7 @@ const lateGrants = 3
 func (m *Machine) tooLate(e *entry, lease time.Duration) {
 	n := e.of
 	m.stats.Fails++
-	m.abandon(e)
+	m.distrust(e)
 	for r := range n.queue.all {
 		if m.leaseOf(r) <= lease {
 			if r.late++; r.Once || r.late >= lateGrants {

@@ -80,7 +80,7 @@
 // many after a grant, one after a refusal. A refused entry goes on waiting only if no further entry
 // is asking, waiting or passing. The server keeps the managers that wait in a line, and tells them
 // when permits are for them. While others wait, each entry is released after PassCount grants or
-// PassTime: see pool.
+// PassTime: see runOver.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An event
 // about an entry leads to no work for further held entries: see index.go.
@@ -211,12 +211,11 @@
 //	                                     the next tick
 //	release    gone                      if somebody waits here, try, naming it; else
 //	                                     release again until confirmed or expired
-//	look       as before                 go on without the answer
 //
 // # A record in doubt
 //
-// A message that comes while the record is ours, and that is not of our own release, says that
-// somebody may have removed the record. Only subscribed names get messages. So a message also
+// A message of a script that has served no line, while the record is ours, says that somebody may have
+// removed the record. Only subscribed names get messages. So a message also
 // concerns further names of this manager with the same key: sets, or the single name. If the entry
 // is held, a transfer or a renewal is sent as soon as no script is in flight. If nobody holds the
 // entry, a transfer comes before the next holder. Until a script is confirmed, the lock is not

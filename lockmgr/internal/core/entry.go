@@ -21,7 +21,7 @@ type entry struct {
 	until time.Duration
 	// sent is when the last confirmed script was sent.
 	sent time.Duration
-	// since is when the entry came to us, which is the start of our turn.
+	// since is when the entry came to us, or its present run began.
 	since time.Duration
 
 	// hold is the entry's first hold, or nil. The further holds follow: see holds.
@@ -198,12 +198,6 @@ func (m *Machine) gone(e *entry) {
 		return
 	}
 	m.passOn(e, nil)
-}
-
-// abandon stops trusting an entry that is past its deadline. The record may still exist, so the
-// next script names its number.
-func (m *Machine) abandon(e *entry) {
-	m.distrust(e)
 }
 
 // disown notes that an entry is not ours any more.

@@ -127,7 +127,7 @@ const (
 
 func (r Ran) String() string { return [...]string{"maybe", "no", "yes"}[r] }
 
-// Verb is what an Op does: a script, or a plain command.
+// Verb is what an Op does.
 type Verb uint8
 
 // The verbs.
@@ -232,8 +232,8 @@ type Reply struct {
 	WriterWaits bool
 	// Outside is set if an acquire was refused, and its manager could not join the line.
 	Outside bool
-	// HandedOn is set if a release has granted the lock to a manager of the line, or has told the
-	// manager that the lock is free.
+	// HandedOn is set if a release has granted the lock to a manager of the line, or managers stand in the
+	// line, who come next.
 	HandedOn bool
 	// Published is how many messages a release published. A release publishes none if others share
 	// what was released.

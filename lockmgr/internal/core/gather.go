@@ -20,8 +20,9 @@ import "time"
 // each further item.
 //
 // Permits keep what is free. Of the managers that wait for permits of a name, only the first of the line
-// gathers: see pool. Two requests that gather wait for each other no longer than the time of gathering. The
-// same holds for a request and a client of another library that keeps locks while waiting for more.
+// gathers: see permits_acquire.lua. Two requests that gather wait for each other no longer than the time of gathering. The
+// same holds for a request and a client of another library that keeps locks while waiting for more, and for a
+// set and an owner that waits for an item that the set keeps, and has a later one.
 //
 // Each failed attempt doubles the time of the next attempt: see gatherTime. So a request also gets names that
 // others hold for seconds. If somebody keeps a name for minutes, others can use the rest in the pauses. The
@@ -60,7 +61,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 		return 0
 	}
 	if !g.active() {
-		if m.cfg.GatherTime == 0 || m.now < g.notBefore || !m.waitsLong(e.of, g) {
+		if m.cfg.GatherTime == 0 || m.now < g.notBefore || !m.mayGather(e.of, g) {
 			return 0
 		}
 		g.by, g.until = e, m.now+m.gatherTime(e.of, g.vain)
@@ -68,9 +69,9 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 	return max(0, g.until-m.now).Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// waitsLong reports whether the first request has waited for long enough to gather. A set has after the
-// first refusal. For permits, time in which an earlier request was served does not count.
-func (m *Machine) waitsLong(n *name, g *gathering) bool {
+// mayGather reports whether the first request has waited for long enough to gather. A set gathers from the
+// first try after it has subscribed. For permits, time in which an earlier request was served does not count.
+func (m *Machine) mayGather(n *name, g *gathering) bool {
 	if n.isSet() {
 		return n.sub != subNone && !n.queue.head.Once
 	}
@@ -95,13 +96,13 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	}
 	if !r.Gathered {
 		if g.kept == 0 && r.Op.Gather > 0 && !r.OtherKind {
-			m.stopGathering(e) // another manager is first in the line; a later try may gather
+			m.stopGathering(e) // nothing was kept; a later try may gather
 		}
 		return
 	}
 	u := e.makeUpkeep()
 	if g.kept == 0 {
-		e.since = m.now // our turn begins
+		e.since = m.now
 	}
 	if r.Got >= g.got || e.of.set() == nil {
 		u.unknown.removedNumber(g.kept) // this try has taken that over

@@ -44,7 +44,7 @@ func (r *Request) acquiredBy(op *Op) bool {
 // recordExpired handles an entry without a hold that is past its deadline.
 func (m *Machine) recordExpired(e *entry) {
 	m.answerUnlock(e, nil) // an answer does not show a loss
-	m.abandon(e)
+	m.distrust(e)
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.countHandoff(e)
 		if m.decideRun(e) != goOn || e.of.lined() && e.of.details.run.ended(m.cfg.PassCount, m.now, &m.cfg) {
@@ -64,12 +64,12 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	m.countHandoff(e)
 	n, u := e.of, e.upkeep()
 	run := m.decideRun(e)
-	if run == standBack && n.position() != nil {
+	if run == runIsOver {
 		m.noticeOf(n, Notice{What: StoodBack, N: u.grants})
 		m.stats.StoodBack++
 	}
 	switch {
-	case u.life.long, run == standBack:
+	case u.life.long, run == runIsOver:
 		// The record of a long fixed lease must not outlive the holder. If the record were passed on
 		// and this process died, nobody could have the lock for the rest of the lease.
 		u.giveBack = true
@@ -152,12 +152,12 @@ type runDecision uint8
 const (
 	goOn      runDecision = iota
 	askFirst              // the run may go on if a transfer reports that nobody else waits
-	standBack             // the run is over
+	runIsOver             // the run is over
 )
 
 // countHandoff notes that an entry is to be passed on, or shared with one more hold. countHandoff
 // begins a new run if the present run is over, but a transfer of the run has reported that nobody
-// else subscribes.
+// else waits.
 func (m *Machine) countHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
@@ -170,19 +170,15 @@ func (m *Machine) countHandoff(e *entry) {
 }
 
 // decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
-// PassTime, and later if others have had more than their share. If the last transfer reported no
-// other subscribers, the limit is 8×PassCount grants, because the transfers of a fast run report a
-// new subscriber in time. After that, a transfer has to ask first. A run of readers also ends if a
-// writer waits elsewhere. For runs of names with a line see runOver.
-//
-// A waiting process may have no subscription. So the lock is given back once in ShareEvery, even if
-// there are no other subscribers.
+// PassTime if others wait: see runOver. If the last transfer reported nobody, the limit is 8×PassCount
+// grants, because the transfers of a fast run report a new waiter in time. After that, a transfer has
+// to ask first. A run of readers also ends if a writer waits elsewhere.
 func (m *Machine) decideRun(e *entry) runDecision {
 	run, u := &e.of.details.run, e.upkeep()
 	most := m.mostGrants(run)
 	switch {
 	case m.runOver(e), u.writerWaits:
-		return standBack
+		return runIsOver
 	case e.of.lined() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
 		return askFirst
 	}
@@ -238,7 +234,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		}
 		m.countHandoff(e)
 		run := m.decideRun(e)
-		if run == standBack && !u.writerWaits {
+		if run == runIsOver && !u.writerWaits {
 			// The run is over, so nobody is admitted for PassTime. If all holds end within
 			// PassTime, the entry is released and other processes get a turn. If a hold lasts
 			// longer, a transfer asks whether a writer waits. If not, a new run begins.
@@ -325,7 +321,7 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 }
 
 // mostSpacing is the longest time between two transfers of an entry that is passed on fast, in
-// units of Config.RecordEvery. While there are no other subscribers the time doubles with each
+// units of Config.RecordEvery. While nobody else waits the time doubles with each
 // transfer, up to mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run
 // that may go on need not stop to ask.
 //
@@ -450,20 +446,20 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	n.details.special.transferred(m, n)
 }
 
-// countOthers notes how many other subscribers a transfer has reported. If there are none, a new run
+// countOthers notes how many others wait, by a transfer. If there are none, a new run
 // begins, and transfers become rarer: see mostSpacing.
 func (m *Machine) countOthers(e *entry, others int64) {
-	t, u := &e.of.details.run, e.upkeep()
+	run, u := &e.of.details.run, e.upkeep()
 	every := m.cfg.RecordEvery
-	t.others, t.noOthers = others, others == 0
-	if t.noOthers && !e.of.places() {
-		t.begin(m.now)
+	run.others, run.noOthers = others, others == 0
+	if run.noOthers && !e.of.places() {
+		run.begin(m.now)
 		u.grants = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {
 		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)
 	}
-	t.fresh = true
+	run.fresh = true
 }
 
 // undoUpgrade gives an entry the number and the side that the entry had before an upgrade that

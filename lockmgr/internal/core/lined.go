@@ -159,7 +159,7 @@ func (l *lined) answered(m *Machine, r *Reply) {
 		return
 	}
 	l.ranAt(r.Op.Sent)
-	if op := r.Op; op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind {
+	if op := r.Op; op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
 		l.steps(m, n, r.Outside)
 	}
 	l.unwanted = slices.DeleteFunc(l.unwanted, func(number uint64) bool { return slices.Contains(r.Op.OtherNumbers, number) })

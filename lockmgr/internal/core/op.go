@@ -29,9 +29,6 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 		}
 		op.OtherNumbers = e.mayCarry(number, verb, op.Reserve > 0, op.OtherNumbers)
 	}
-	if r := e.of.queue.head; verb == VerbAcquire && !r.Once {
-		op.Waits = m.remembered()
-	}
 	e.of.details.special.fill(m, e, op, spare)
 	if verb == VerbAcquire {
 		op.Gather = m.gatherFor(e)

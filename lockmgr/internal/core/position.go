@@ -32,7 +32,7 @@ type position struct {
 }
 
 // OwnPlace is the Place of the channel on which the line tells a manager. LinePlace is that of a channel
-// without messages: by its subscribers a script knows who may stand in the line of a plain lock.
+// without messages: by its subscribers a script knows who may stand in the line.
 const (
 	OwnPlace  = 1
 	LinePlace = 2
@@ -57,8 +57,6 @@ func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	case op.Verb == VerbAcquire && n.somebodyWaits():
 		op.Waits, op.Deaf = m.remembered(), n.sub != subOn || !m.cfg.TrustSubscribers
 		op.only, p.joined = !p.acquires(n), op.ID
-	case op.Verb == VerbAcquire:
-		op.Waits = 0
 	case op.Verb == VerbRelease && p.leftovers(n):
 		op.Leaves, p.leaves = true, op.ID
 	}
@@ -128,7 +126,7 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // told handles an event. A message on the channel of this manager says that something is free for the
 // manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If nobody waits
 // here, the manager leaves the line. A message on the channel of the name, of a script that has served
-// no line, is of an outsider.
+// no line, is of an outsider, or of one of our rare scripts that serve none.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
 		p.others.hear(m.now, &n.details.run, &m.cfg)
@@ -153,7 +151,7 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 
 // runOver reports whether an entry of a name with a line is to be released instead of passed on. The
 // entry is released in a pause for outsiders. It is released after a run if others wait, or if the
-// server does not count who waits. And a plain lock is given back from time to time for processes that
+// server does not count who waits. And a lock is given back from time to time for processes that
 // nobody knows of, because they poll: see keptLong.
 func (m *Machine) runOver(e *entry) bool {
 	p := e.of.position()
@@ -181,7 +179,7 @@ type outsiders struct {
 	lost         int           // repeated tries since the last grant
 	vain         uint          // pauses for subscribers in a row in which nobody was heard
 	wideAt       time.Duration // when a pause is to be long enough for clients far away
-	had          time.Duration // for how long we had a plain lock since the last pause, without the present hold
+	had          time.Duration // for how long we had a lock since the last pause, without the present hold
 }
 
 // known reports whether an outsider was heard of late.
@@ -284,9 +282,8 @@ func (m *Machine) advanceOutsiders(n *name) {
 	}
 }
 
-// releasedBeside notes what the answer to a release says of others, after which handedOn is set if a
-// manager of the line was told. Otherwise a release that ends a run of grants may leave a client waiting
-// that was never heard.
+// releasedBeside notes what the answer to a release says of others. A release that ends a run of grants, and
+// has handed on to nobody in the line, may leave a client waiting that was never heard.
 func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
 	n := e.of
 	if e.number != 0 {

@@ -145,9 +145,7 @@ func (m *Machine) afterRelease(e *entry) {
 	switch {
 	case n.details.special.leftovers(n): // some left while the release was in flight
 		m.release(e)
-	case n.queue.head == nil || m.closing:
-		m.rest(e)
-	case n.served(e):
+	case n.queue.head == nil, m.closing, n.served(e):
 		m.rest(e)
 	default:
 		m.ask(e)

@@ -42,8 +42,8 @@ func (m *Machine) doubtAll(n *name) {
 	}
 }
 
-// doubt notes that the record of an entry may be gone. The reason is a message while the entry was
-// ours, not of our own release, or the shell's asking. If the entry is held, a script is sent as
+// doubt notes that the record of an entry may be gone. The reason is a message of a script that has
+// served no line, while the entry was ours, or the shell's asking. If the entry is held, a script is sent as
 // soon as none is in flight. If nobody holds the entry, a transfer comes before the next holder.
 // Until a script has found the record, the entry is not passed on in memory.
 func (m *Machine) doubt(e *entry) {

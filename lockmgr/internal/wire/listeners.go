@@ -66,9 +66,9 @@ func countOfPublished(a *Answer) (*int64, bool) {
 	return &a.Int, true
 }
 
-// countOfTransfer is the count of a transfer: an integer, or the first of two elements.
+// countOfTransfer is the count of a transfer: an integer, or the first of several elements.
 func countOfTransfer(a *Answer) (*int64, bool) {
-	if a.Kind == Array && len(a.Array) == 2 {
+	if a.Kind == Array && len(a.Array) > 1 {
 		a = &a.Array[0]
 	}
 	if a.Kind != Int {

@@ -23,7 +23,7 @@ const (
 	takenSuffix    = ":timeout"              // the permits that are taken
 	lineSuffix     = ":line"                 // the managers that wait for permits: see line.lua
 	wantsSuffix    = ":wants"                // and how many each wants
-	lockLineSuffix = ":lock_line"            // the managers that wait for a plain lock: see plain.lua
+	lockLineSuffix = ":lock_line"            // the managers that wait for a plain or read-write lock: see plain.lua
 	lockWantsEnd   = ":lock_wants"           // and what each wants
 	tagLineSuffix  = ":tag_line"             // the same of a lock whose name has braces
 	tagWantsSuffix = ":tag_wants"

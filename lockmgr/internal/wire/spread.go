@@ -14,14 +14,13 @@ import (
 // have keys of two slots, so the operation has a part for each slot. The core sees one operation
 // and one reply.
 //
-//	acquire ──▶ next master's parts ──▶ all taken ──────────────────────▶ OK
+//	acquire ──▶ the next parts ───────▶ all taken ──────────────────────▶ OK
 //	                 ▲        │  └─────▶ one is refused ──▶ undo ───────▶ refused
 //	                 └────────┘  └─────▶ one fails ───────▶ undo ───────▶ the failure
 //	renew, release ──▶ all parts at once ────────────────────────────────▶ one reply
 //
-// An acquire asks one master after the other, in the order of the slots. All managers have the same
-// order. So if two sets have several names in common, most often one set is refused at the first
-// common name, and the other set gets all. An acquire waits for nobody: a refusal ends the acquire.
+// An acquire asks in the order of the slots, in which it also keeps what it gets. All managers have the same
+// order. So no two sets wait for each other. An acquire waits for nobody: a refusal ends the acquire.
 // What the acquire has taken, and does not keep, is released before the reply, and the waiters for it are
 // told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
@@ -56,7 +55,7 @@ type part struct {
 	op    core.Op
 	items []core.Item
 	at    []int // the positions of the items in the set
-	lane  int   // when the spread began; the parts of a lane are neighbours
+	lane  int   // when the spread began
 	reply core.Reply
 	token []int64 // taken by the acquire, one for each item
 }
@@ -76,8 +75,8 @@ func inSeveralSlots(op *core.Op) bool {
 	return slices.ContainsFunc(op.Items[1:], func(it core.Item) bool { return SlotOf(it.Name) != first })
 }
 
-// newSpread divides an operation into parts by slot. The parts are in the order of slots, except
-// that the parts of a lane come together. laneOf has the number of the lane of each slot.
+// newSpread divides an operation into parts by slot, in the order of slots. laneOf has the number of the
+// lane of each slot.
 func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
 	s := &spread{all: all, op: op}
 	order := make([]int, len(op.Items))
@@ -86,19 +85,13 @@ func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
 		order[i], slots[i] = i, SlotOf(op.Items[i].Name)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(slots[a], slots[b]) })
-	lanes := make(map[int]int) // place in the order of lanes
 	for k, i := range order {
 		if k == 0 || slots[i] != slots[order[k-1]] {
-			lane := int(laneOf[slots[i]])
-			if _, known := lanes[lane]; !known {
-				lanes[lane] = len(lanes)
-			}
-			s.parts = append(s.parts, part{lane: lane})
+			s.parts = append(s.parts, part{lane: int(laneOf[slots[i]])})
 		}
 		p := &s.parts[len(s.parts)-1]
 		p.items, p.at = append(p.items, op.Items[i]), append(p.at, i)
 	}
-	slices.SortStableFunc(s.parts, func(a, b part) int { return cmp.Compare(lanes[a.lane], lanes[b.lane]) })
 	return s
 }
 
@@ -114,14 +107,16 @@ func (s *spread) start() {
 	s.send(s.op.Verb, func(int) bool { return true })
 }
 
-// takeNext sends the acquires for the next master.
+// takeNext sends the acquires for the next slot. The first try of a set, which keeps nothing and stands in no
+// line, sends those for the next slots of one master at once.
 func (s *spread) takeNext() {
 	s.step = stepTake
-	first := &s.parts[s.next]
-	for s.next < len(s.parts) && s.parts[s.next].lane == first.lane {
+	from := s.next
+	s.next++
+	for !s.op.Lined && s.next < len(s.parts) && s.parts[s.next].lane == s.parts[from].lane {
 		s.next++
 	}
-	s.send(core.VerbAcquire, func(i int) bool { return s.parts[i].lane == first.lane })
+	s.send(core.VerbAcquire, func(i int) bool { return i >= from && i < s.next })
 }
 
 // send sends operations of a verb for some parts.
