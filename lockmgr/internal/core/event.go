@@ -235,9 +235,6 @@ type Reply struct {
 	// HandedOn is set if a release has granted the lock to a manager of the line, or managers stand in the
 	// line, who come next.
 	HandedOn bool
-	// Published is how many messages a release published. A release publishes none if others share
-	// what was released.
-	Published int
 	// Item is the position, from 1, of the item of a set that others have.
 	Item int
 	// Front, Mixed and Missing are answers about the queue of a lock of kind Fair. Front is the

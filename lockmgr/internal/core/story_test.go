@@ -212,10 +212,7 @@ func (s *story) line(line string) {
 			s.t.Fatalf("what? %s", line)
 		}
 		r.Final, r.OnlyThis, r.OtherKind = arg["final"] != "", arg["alone"] != "", arg["otherkind"] != ""
-		r.Kept, r.Published, r.Shard = arg["kept"] != "", int(count("published", 1)), uint8(count("shard", 0))
-		if arg["quiet"] != "" {
-			r.Published = 0
-		}
+		r.Kept, r.Shard = arg["kept"] != "", uint8(count("shard", 0))
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
 		r.WriterWaits, r.HandedOn = arg["writer"] != "", arg["served"] != ""
 		r.Front, r.Mixed, r.Missing = uint64(count("front", 0)), arg["mixed"] != "", arg["missing"] != ""
@@ -223,7 +220,7 @@ func (s *story) line(line string) {
 			r.Partly, r.Gathered, r.Limit = arg["partly"] != "", arg["gathered"] != "", count("limit", 0)
 		}
 		if r.Op.Items != nil {
-			r.Published, r.Item, r.Partly = int(count("told", int64(len(r.Op.Items)))), int(count("item", 0)), arg["partly"] != ""
+			r.Item, r.Partly = int(count("item", 0)), arg["partly"] != ""
 			if r.Item > 0 && r.Op.Gather > 0 && !r.OtherKind {
 				r.Got = r.Item - 1
 				r.Gathered = r.Got > 0

@@ -166,7 +166,7 @@ func (w *world) disaster() {
 	case Gap:
 		n.pubsub.drop(name.shard, w.fate.Between(0, 20*w.set.latency))
 	case Garbage:
-		n.pubsub.deliver(n.pubsub.channels[name.index], nil, 0, told{})
+		n.pubsub.deliver(n.pubsub.channels[name.index], 0, told{})
 	case RestartKeep, RestartLose:
 		w.restart(name.shard, f == RestartLose)
 	case Flush:

@@ -10,9 +10,7 @@ import (
 // heard is a Wake with the senders of its messages, which the core does not know.
 type heard struct {
 	core.Wake
-	own    int  // messages of the manager's own releases
-	forced int  // messages of an administrator who removed a record
-	told   bool // one of those can't be taken for a message of the manager's own release
+	forced int // messages of an administrator who removed a record
 	// epoch and counterEpoch are those of the name when the newest message was published.
 	epoch, counterEpoch int
 }
@@ -42,8 +40,6 @@ func (n *node) grantedByMessage(c *call) {
 
 // An ear is what a manager has heard about one lock.
 type ear struct {
-	// echoes is how many messages of its own releases may still come.
-	echoes int
 	// must reports whether a message said, while the manager held the lock, that
 	// an administrator removed the record. The answer to a command that was sent
 	// later clears it. before is the ID of the command that was in flight then.
@@ -68,15 +64,8 @@ func (e *ear) doubted(inFlight uint64) {
 	e.doubts++
 }
 
-// sent notes a release that may publish so many messages.
-func (e *ear) sent(most int) { e.echoes += most }
-
-// answered notes an answer. A release that found no record has published nothing. most
-// is how many messages one of this name may publish.
-func (e *ear) answered(r *core.Reply, most int) {
-	if r.Op.Verb == core.VerbRelease && r.Ran == core.Yes {
-		e.echoes = max(0, e.echoes-(most-r.Published))
-	}
+// answered notes an answer.
+func (e *ear) answered(r *core.Reply) {
 	if r.Ran == core.Yes && r.ID != e.before {
 		e.must = false
 	}
@@ -114,8 +103,6 @@ func (n *node) beforeWake(h *heard) {
 	l := n.w.named(h.Name)
 	e := &n.ears[l.index]
 	e.was = n.m.Phase(l.key)
-	e.echoes = max(0, e.echoes-h.own)
-	h.told = h.forced > 0 && e.echoes == 0
 	if h.Message {
 		defer e.doubted(n.inFlight(l))
 		for o := range n.beside(h) {
@@ -123,10 +110,6 @@ func (n *node) beforeWake(h *heard) {
 		}
 	}
 	if h.forced == 0 || e.was != "held" {
-		return
-	}
-	if e.echoes > 0 { // the core may take it for the message of its own release
-		e.echoes--
 		return
 	}
 	if e.doubts >= mostDoubts {
@@ -145,7 +128,7 @@ func (n *node) afterWake(h *heard) {
 		n.w.violated("a message is looked into", "%s: holds %s, heard that it was removed, and sends nothing", n.label, l.key)
 	}
 	for o := range n.beside(h) {
-		if h.told && !n.pubsub.wants(o) && n.w.calmAt(o) && n.inFlight(o) == 0 && n.m.Phase(o.key) == "held" {
+		if h.forced > 0 && !n.pubsub.wants(o) && n.w.calmAt(o) && n.inFlight(o) == 0 && n.m.Phase(o.key) == "held" {
 			n.w.violated("a message is looked into", "%s: holds %s, heard as %s that it was removed, and sends nothing", n.label, o.key, l.key)
 		}
 	}

@@ -60,7 +60,6 @@ type answer struct {
 	err         error
 	final       bool
 	ok          bool
-	published   int
 	kept        bool
 	partly      bool
 	gathered    bool
@@ -127,9 +126,6 @@ func (n *node) runOp(op *core.Op) {
 	}
 	if w.madeFor != nil {
 		n.noteMaker(c)
-	}
-	if n.pubsub.wants(l) && op.Verb == core.VerbRelease {
-		n.ears[l.index].sent(len(l.bases()))
 	}
 	if op.Verb != core.VerbTransfer && op.Verb != core.VerbRenew { // a run ends: the manager releases the record, or no longer counts on it
 		rec := &n.record[l.index]
@@ -284,7 +280,6 @@ func (c *command) run() answer {
 	s.Refused = c.refusals()
 	if c.verb == core.VerbRelease {
 		c.mayRelease()
-		w.releasing = c
 	}
 	a, err := c.name.rules.run(c)
 	if c.verb == core.VerbAcquire {
@@ -294,7 +289,6 @@ func (c *command) run() answer {
 		}
 	}
 	s.OOM, s.Refused = false, nil
-	w.releasing = nil
 	a.epoch, a.counterEpoch, a.set.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
 	w.watchRecord(c.name)
 	c.ran(&a, err, before)
@@ -362,7 +356,7 @@ func (c *command) exec() (a answer, err error) {
 	r := c.n.w.server.Reply(c.n.label, &c.sent)
 	a = answer{
 		reply: r, ran: r.Ran, err: r.Err, final: r.Final, ok: r.OK, kept: r.Kept, partly: r.Partly, gathered: r.Gathered, otherKind: r.OtherKind,
-		published: r.Published, ttl: int64(r.TTL / ms), limit: r.Limit, subscribers: r.Subscribers, token: r.Token,
+		ttl: int64(r.TTL / ms), limit: r.Limit, subscribers: r.Subscribers, token: r.Token,
 		front: r.Front, mixed: r.Mixed, missing: r.Missing, gaveWay: r.GaveWay,
 	}
 	if c.name.isSet() {
@@ -399,7 +393,6 @@ func (c *command) again(a answer) {
 	r.Op, r.ID, r.Ran, r.OK, r.Subscribers, r.Token, r.Err, r.Final, r.Kept, r.OtherKind = c.op, c.id, a.ran, a.ok, a.subscribers, a.token, a.err, a.final, a.kept, a.otherKind
 	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
 	r.TTL, r.Shard = time.Duration(a.ttl)*ms, uint8(a.shard)
-	r.Published = a.published
 	r.Partly, r.Gathered, r.Limit, r.Item, r.Tokens = a.partly, a.gathered, a.limit, a.set.item, a.set.tokens
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }
@@ -465,7 +458,7 @@ func (n *node) accept(r *core.Reply) {
 				g.on = false // another manager gathers
 			}
 		}
-		n.ears[i].answered(r, len(n.w.names[i].bases()))
+		n.ears[i].answered(r)
 		if a.gaveWay {
 			n.w.cover.Fair.GaveWay++
 		}

@@ -261,7 +261,6 @@ func (w *world) message(subscriber int, chanName, payload string) {
 	if w.strikes(MessageLate) {
 		d = w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)
 	}
-	from := w.releasing
 	rests := told{served: wire.Served(payload)}
 	forced := 0
 	for _, l := range w.single {
@@ -277,28 +276,23 @@ func (w *world) message(subscriber int, chanName, payload string) {
 		t.fromServer(d, t.id, func() {
 			for _, ch := range p.channels {
 				if p.at(ch) == chanName {
-					p.deliver(ch, from, forced, rests)
+					p.deliver(ch, forced, rests)
 				}
 			}
 		})
 	}
 }
 
-// deliver tells the core of a message for each that listens. from is the release that
-// published it, or nil.
-func (p *pubsub) deliver(ch *channel, from *command, forced int, grant told) {
+// deliver tells the core of a message for each that listens.
+func (p *pubsub) deliver(ch *channel, forced int, grant told) {
 	for _, who := range ch.listeners {
-		own := 0
-		if from != nil && from.n == p.n && from.name == who.name {
-			own = 1
-		}
-		p.tell(who, own, forced, ch.confirmed, grant)
+		p.tell(who, forced, ch.confirmed, grant)
 	}
 }
 
 // tell tells the core of a message: by a Wake of its own, or by one that is still in the
 // mailbox.
-func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told) {
+func (p *pubsub) tell(who listener, forced int, confirmed bool, grant told) {
 	w := p.n.w
 	for i := len(p.n.inbox) - 1; i >= 0; i-- {
 		h, is := p.n.inbox[i].(*heard)
@@ -311,14 +305,14 @@ func (p *pubsub) tell(who listener, own, forced int, confirmed bool, grant told)
 		h.Subscribed = confirmed
 		h.More = h.More || h.Message
 		h.Message, h.Served = true, grant.served && !h.More
-		h.own, h.forced = h.own+own, h.forced+forced
+		h.forced += forced
 		h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 		if h.More {
 			w.cover.Merged++
 		}
 		return
 	}
-	h := &heard{Wake: who.wake(), own: own, forced: forced}
+	h := &heard{Wake: who.wake(), forced: forced}
 	h.Subscribed, h.Message, h.Served = confirmed, true, grant.served
 	h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 	p.n.post(h)

@@ -58,8 +58,8 @@ func describeEvent(ev core.Event) string {
 		if ev.Item > 0 {
 			name += fmt.Sprintf("/%d", ev.Item)
 		}
-		return fmt.Sprintf("wake %s place=%d served=%v subscribed=%v confirmed=%v message=%v more=%v (own %d, forced %d)", name, ev.Place, ev.Served, ev.Subscribed, ev.Confirmed,
-			ev.Message, ev.More, ev.own, ev.forced)
+		return fmt.Sprintf("wake %s place=%d served=%v subscribed=%v confirmed=%v message=%v more=%v (forced %d)", name, ev.Place, ev.Served, ev.Subscribed, ev.Confirmed,
+			ev.Message, ev.More, ev.forced)
 	case core.Verify:
 		return "verify " + ev.Name
 	}

@@ -82,7 +82,6 @@ type world struct {
 
 	late      []*lateRun // commands that are to run after their time-out
 	forcing   bool       // an administrator's forced unlock is running
-	releasing *command   // the release that is running, or nil
 }
 
 // A lockName is one lock, as the simulation sees it: a single name, or a set of them.
@@ -291,9 +290,6 @@ func (w *world) slack() time.Duration {
 	}
 	if w.set.keeps > 0 {
 		poll += 120 * ms // no message comes when a record ends by itself
-	}
-	if w.set.readers > 0 {
-		poll += 120 * ms // the last reader leaves a writer so much time, which may have gone
 	}
 	if w.set.givesUp > 0 && w.set.redisson || w.set.faults&Force != 0 {
 		// A thread of Redisson that gives up wakes nobody. A manager that has the lock and the

@@ -250,7 +250,7 @@ func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	case Nil: // there was no record of ours
 		return true
 	case Int:
-		r.OK, r.Published, r.Subscribers = true, 1, a.Int
+		r.OK, r.Subscribers = true, a.Int
 		return true
 	case Text: // released, but the message was not published
 		r.OK, r.Subscribers = true, -1

@@ -139,9 +139,7 @@ func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 		return false
 	}
 	r.OK, r.Partly = true, a.Array[0].Int < int64(op.Permits)
-	if r.Subscribers = a.Array[1].Int; r.Subscribers >= 0 {
-		r.Published = 1
-	}
+	r.Subscribers = a.Array[1].Int
 	return true
 }
 

@@ -157,6 +157,6 @@ func readReleasedSeveral(op *core.Op, a *Answer, r *core.Reply) bool {
 		return false
 	}
 	r.OK, r.Partly = done > 0, done > 0 && done < int64(len(op.Items))
-	r.Published, r.Subscribers = int(max(0, min(a.Array[1].Int, int64(len(op.Items))))), a.Array[2].Int
+	r.Subscribers = a.Array[2].Int
 	return true
 }

@@ -323,7 +323,6 @@ func (s *spread) combined() core.Reply {
 		}
 		all, some = all && r.OK, some || r.OK
 		out.Partly = out.Partly || r.Partly
-		out.Published += r.Published
 		out.Subscribers = max(out.Subscribers, r.Subscribers)
 		out.HandedOn = out.HandedOn || r.HandedOn
 		if out.Err == nil && r.Err != nil {
@@ -334,7 +333,7 @@ func (s *spread) combined() core.Reply {
 	case failed != nil && !lost: // a part that is gone is a loss, whatever the others are
 		return s.failed(s.parts, failed)
 	case s.op.Verb == core.VerbRenew:
-		out.OK, out.Published, out.Subscribers = all, 0, 0
+		out.OK, out.Subscribers = all, 0
 	default:
 		out.OK = some
 		out.Partly = some && (out.Partly || !all)

@@ -246,7 +246,6 @@ func TestSpread_TakesOneMasterAfterTheOther(t *testing.T) {
 		require.True(t, r.OK && r.Ran == core.Yes, r)
 		r = run(setOp(core.VerbRelease, 1, all))
 		require.True(t, r.OK && !r.Partly && r.Ran == core.Yes, r)
-		require.Equal(t, 4, r.Published)
 		require.Equal(t, int64(3), r.Subscribers)
 		require.Empty(t, s.records)
 		r = run(setOp(core.VerbRelease, 1, all))
