@@ -99,12 +99,12 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wakeEntry", "e.phase == passing && ev.Grant.Number != 0", "ev.Grant.Number != 0", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
-	{"line", "a grant by message for another place", machine, "lined.takes", "number == l.place && ", "", stories},
-	{"line", "a grant by message for another side", machine, "lined.takes", " && n.queue.head.Side == l.side", "", rwSeeds},
-	{"line", "a place outlives a script without an answer", machine, "lined.answered", "r.Ran == Maybe && l.place != 0", "false", seeds},
-	{"line", "a script does not name the place", machine, "lined.fill", "op.OtherNumbers = append(op.OtherNumbers, l.place)", "", stories},
-	{"line", "a grant for another place stays", machine, "lined.told", "l.unwanted = append(l.unwanted, g.Number)", "", stories},
-	{"line", "a try that does not join waits for a message", machine, "lined.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
+	{"line", "a grant by message for another place", machine, "position.takes", "number == p.place && ", "", stories},
+	{"line", "a grant by message for another side", machine, "position.takes", " && n.queue.head.Side == p.side", "", rwSeeds},
+	{"line", "a place outlives a script without an answer", machine, "position.answered", "r.Ran == Maybe && p.place != 0", "false", seeds},
+	{"line", "a script does not name the place", machine, "position.fill", "op.OtherNumbers = append(op.OtherNumbers, p.place)", "", stories},
+	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, g.Number)", "", stories},
+	{"line", "a try that does not join waits for a message", machine, "position.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
 	{"line", "no pause for a client that was never heard", machine, "Machine.releasedBeside", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
 	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
 

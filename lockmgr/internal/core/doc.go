@@ -22,7 +22,7 @@
 //	kind     exclusive, read-write, several, permits, or fair. A name keeps its kind while
 //	         anybody wants the name
 //	place    where a request for a fair lock stands in the queue of the server: see line.go. For
-//	         other locks, the number of the hold that a message may grant: see lined
+//	         other locks, the number of the hold that a message may grant: see position
 //	line     on the server, the managers, and sets, that wait for a plain or read-write lock, or for
 //	         permits: see position. The type line has the places of a fair lock
 //	run      a row of grants of this manager: see Runs
@@ -276,8 +276,8 @@
 // phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. index.go
 // has what concerns names with several entries. set.go has what is special about a set, and
 // overlap.go how a set meets further names. gather.go has how sets and requests for several permits
-// gather. position.go has the line of the managers that wait, lined.go that of a lock, line.go what a fair lock does
-// to the queue of the server, and grants.go the grants by message. pace.go has how many
+// gather. position.go has the line of the managers that wait, outsiders.go the clients beside it, line.go what a fair
+// lock does to the queue of the server, and grants.go the grants by message. pace.go has how many
 // renewals a Tick sends. deadlock.go has the search for owners that wait for each other. survey.go
 // has what the shell may ask of all holds, and config.go has the settings. Each concern that only
 // some entries have is a type: retry, unknown, tokens and doubt in files of their names, extend in
@@ -312,7 +312,7 @@
 //	place lost            the request joins again at the end of the queue
 //	position lost         the manager joins the line with its next try, after lookAgain at most
 //	grant lost            the next try finds the record, which lives for GrantLease
-//	line not joined       the manager is one of the clients that stand in no line: see lined
+//	line not joined       the manager is one of the clients that stand in no line: see position
 //	manager dead          its places go after Config.PlaceTime
 //	renewal: no record    the hold is lost at once
 //	renewal fails         tried again until the deadline, then lost

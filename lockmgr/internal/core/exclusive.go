@@ -9,4 +9,4 @@ var _ = register(Exclusive, exclusive{})
 // entry passes from holder to holder. The server keeps the managers that wait in a line: see position.
 type exclusive struct{ usual }
 
-func (exclusive) special(*name) special { return new(lined) }
+func (exclusive) special(*name) special { return new(position) }

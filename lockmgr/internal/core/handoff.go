@@ -47,7 +47,7 @@ func (m *Machine) recordExpired(e *entry) {
 	m.distrust(e)
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.countHandoff(e)
-		if m.decideRun(e) != goOn || e.of.lined() && e.of.details.run.ended(m.cfg.PassCount, m.now, &m.cfg) {
+		if m.decideRun(e) != goOn || e.of.isLock() && e.of.details.run.ended(m.cfg.PassCount, m.now, &m.cfg) {
 			// The answer to the release reports whether others wait. Otherwise holders whose leases
 			// run out one after another would keep others from the lock.
 			e.upkeep().giveBack = true
@@ -179,7 +179,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	switch {
 	case m.runOver(e), u.writerWaits:
 		return runIsOver
-	case e.of.lined() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
+	case e.of.isLock() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
 		return askFirst
 	}
 	return goOn

@@ -47,7 +47,7 @@ type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
 	asks  int   // how many entries may be asked for at a time, as far as is known
 
-	lined
+	position
 	index
 	gathering
 	noDetails details // those of the name while it has none of its own
@@ -122,7 +122,7 @@ func (n *name) fewer(op *Op) bool {
 // wait, it has not joined the line for those that have come since.
 func (p *pool) refused(m *Machine, e *entry, r *Reply) {
 	p.asks = 1
-	p.lined.refused(m, e, r)
+	p.position.refused(m, e, r)
 }
 
 // failAbove fails the waiting requests for more permits than limit, which is how many there are.

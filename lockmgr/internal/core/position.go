@@ -1,21 +1,29 @@
 package core
 
-import "time"
+import "slices"
 
-// A position is what a name of a kind with a line knows of the manager's position in the line.
+// A position is what a name knows of the manager's position in the line of the server. It is the special
+// state of a name of kind Exclusive or ReadWrite that has details of its own, and part of the state of sets
+// and of permits.
 //
 // The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
-// refused acquire joins the line. A script that leaves something free tells the managers for which
-// it is, on a channel of each manager. A told manager asks. A manager that is granted, or for which
-// nobody waits any more, leaves the line.
+// refused acquire joins the line. A script that leaves something free grants it to the first manager, or
+// tells the managers for which it is, on a channel of each manager. A told manager asks. A manager that is
+// granted, or for which nobody waits any more, leaves the line.
 //
 //	request ──▶ acquire: granted
 //	              │ refused: joins          told, poll
 //	              └──────────▶ in the line ───────────▶ acquire: granted, leaves
-//	                                │
+//	                                │ │
+//	                                │ └─ a grant by message
 //	                                └─ nobody waits ──▶ release: leaves
 //
-// The messages are hints. If one is lost, the manager asks after lookAgain.
+// The messages are hints, except grants. If one is lost, the manager asks after lookAgain.
+//
+// A release grants a lock, but neither sets nor permits, by message: see grants. While a manager is in the
+// line, the number of its next hold is known: its place. Each script of the manager names the place. So the
+// script finds the record if a message that was lost has granted the lock. If such a script has no answer,
+// the manager gets another place: the script could run later, and write another number into the record.
 //
 // An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
 // after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
@@ -26,6 +34,12 @@ type position struct {
 	own    bool   // we are subscribed to the channel of this manager, beside the channel of the name
 	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
 	delivered [2]bool
+
+	place    uint64   // the number of a hold that is granted by message, or zero
+	side     Side     // of that hold
+	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
+	outside  bool     // the newest script that should join the line could not: see steps
+	grants
 
 	others outsiders
 	plain
@@ -51,32 +65,118 @@ func (n *name) outsiders() *outsiders {
 	return nil
 }
 
+// isLock reports whether the name is of kind Exclusive or ReadWrite, and has details of its own.
+func (n *name) isLock() bool {
+	_, is := n.details.special.(*position)
+	return is
+}
+
+// fill sets what an operation does to the line. A try may join or leave the line if the name is
+// subscribed, or if a script may have joined. The first try does neither, so that it may share a command:
+// most often there is no line.
+func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
+	n := e.of
+	op.Lined = op.Verb == VerbAcquire && (n.sub != subNone || p.joined != 0)
+	if !op.Lined && op.Verb != VerbRelease || op.Reserve > 0 { // a reservation leaves no line
+		return
+	}
+	if p.fillLine(m, n, op); p.place != 0 {
+		op.OtherNumbers = append(op.OtherNumbers, p.place)
+	}
+	op.OtherNumbers = append(op.OtherNumbers, p.unwanted...)
+	if !op.Lined || n.isSet() { // a set is granted nothing by message
+		return
+	}
+	if spare == nil {
+		spare = new(Line)
+	}
+	op.Line = spare
+	*spare = Line{Join: spare.Join[:0]}
+	if op.Waits == 0 || m.cfg.GrantSecret == "" {
+		return
+	}
+	if r := n.queue.head; p.place != 0 && p.side != r.Side { // the first request has left
+		p.unwanted, p.place = append(p.unwanted, p.place), 0
+	}
+	if p.place == 0 {
+		p.place, p.side = m.number(), n.queue.head.Side
+	}
+	spare.Join = append(spare.Join, p.place)
+	spare.Secret, spare.GrantLease = m.cfg.GrantSecret, min(m.cfg.GrantLease, m.cfg.Lease)
+	spare.Fenced = n.queue.head.Fenced
+}
+
 // fillLine sets in op whether the script joins or leaves the line, and notes that here.
 func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	switch {
 	case op.Verb == VerbAcquire && n.somebodyWaits():
 		op.Waits, op.Deaf = m.remembered(), n.sub != subOn || !m.cfg.TrustSubscribers
 		op.only, p.joined = !p.acquires(n), op.ID
-	case op.Verb == VerbRelease && p.leftovers(n):
+	case op.Verb == VerbRelease && p.mustLeave(n):
 		op.Leaves, p.leaves = true, op.ID
 	}
 }
 
-// answered notes whether a script has left the line. A newer script may have joined the line since.
-func (p *position) answered(_ *Machine, r *Reply) {
+func (p *position) granting() *grants { return &p.grants }
+
+func (p *position) takes(n *name, number uint64) bool {
+	return number == p.place && n.queue.head != nil && n.queue.head.Side == p.side
+}
+
+// acquired notes that the server has removed the manager from the line, and that nothing is known of the
+// others who wait.
+func (p *position) acquired(n *name) {
+	p.place, p.joined, p.others.lost = 0, 0, 0
+	n.details.run.noOthers, n.details.run.fresh = false, false
+}
+
+// answered notes what an answer says of the line. A newer script may have joined the line since.
+func (p *position) answered(m *Machine, r *Reply) {
+	e, op := r.Op.entry, r.Op
+	n := e.of
+	if r.Ran == Maybe && p.place != 0 {
+		e.makeUpkeep().unknown.add(suspect{number: p.place, until: m.suspectUntil(), stray: true})
+		p.place = 0
+	}
 	// Beside another kind the position ends by itself: the manager asks no more.
-	left := r.Op.Leaves || r.Op.only && (r.OK || r.OtherKind)
-	if r.Ran == Yes && left && p.joined <= r.Op.ID {
+	left := op.Leaves || op.only && (r.OK || r.OtherKind)
+	if r.Ran == Yes && left && p.joined <= op.ID {
 		p.joined = 0
 	}
-	if p.leaves == r.Op.ID {
+	if p.leaves == op.ID {
 		p.leaves = 0
+	}
+	if p.joined == 0 {
+		p.place = 0
+	}
+	if r.Ran != Yes {
+		return
+	}
+	p.ranAt(op.Sent)
+	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
+		p.steps(m, n, r.Outside)
+	}
+	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
+	if op.Verb == VerbRelease && n.hasDetails() {
+		m.releasedBeside(&p.others, e, r)
 	}
 }
 
-// leftovers reports whether a script must leave the line. No script leaves while an acquire is in
-// flight: the acquire may join, and leftovers is called again after its answer.
+// refused notes that somebody has the lock, also after a pause. If the try was for requests that do not
+// wait, the try has not joined the line. Then the entry asks again at once, for those that have come since.
+func (p *position) refused(m *Machine, e *entry, r *Reply) {
+	p.others.held(m.now, &m.cfg)
+	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0
+}
+
+// leftovers reports whether a script must leave the line, or remove a record that nobody wants.
 func (p *position) leftovers(n *name) bool {
+	return len(p.unwanted) > 0 && n.queue.head == nil || p.mustLeave(n)
+}
+
+// mustLeave reports whether a script must leave the line. No script leaves while an acquire is in
+// flight: the acquire may join, and mustLeave is called again after its answer.
+func (p *position) mustLeave(n *name) bool {
 	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
 }
 
@@ -90,36 +190,69 @@ func (p *position) acquires(n *name) bool {
 	return false
 }
 
-func (p *position) givenUp() { p.joined = 0 }
+func (p *position) givenUp() { p.unwanted, p.place, p.joined = nil, 0, 0 }
 
-// hear subscribes to the channel of the manager.
+// hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
 func (p *position) hear(m *Machine, n *name) {
-	if !p.own && n.sub != subNone {
-		p.own = true
-		m.stats.Subscriptions += n.channels()
-		m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: OwnPlace, Set: n.inLines()})
+	if p.own || n.sub == subNone {
+		return
 	}
+	if p.own = true; !p.outside {
+		m.listen(n, LinePlace, true)
+	}
+	m.listen(n, OwnPlace, true)
 }
 
 func (p *position) unsubscribed(m *Machine, n *name) {
+	if p.own && !p.outside {
+		m.listen(n, LinePlace, false)
+	}
 	if p.own {
-		m.stats.Subscriptions -= n.channels()
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: OwnPlace, Set: n.inLines()})
+		m.listen(n, OwnPlace, false)
 	}
 	p.own, p.delivered = false, [2]bool{}
 }
 
-// hears notes whether the messages of a channel are delivered. The name is subscribed if the
-// messages of both channels are delivered. A message of a script that has served the line is for
-// clients that stand in no line.
+// listen subscribes to the channel of a place of a name, or ends the subscription.
+func (m *Machine) listen(n *name, place uint64, on bool) {
+	s := Subscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: place}
+	if place == OwnPlace {
+		s.Set = n.inLines()
+	}
+	if on {
+		m.stats.Subscriptions += n.channels()
+		m.emit(s)
+	} else {
+		m.stats.Subscriptions -= n.channels()
+		m.emit(Unsubscribe(s))
+	}
+}
+
+// steps notes whether the manager can stand in the line. A user may lack a permission, or the server
+// memory. A manager outside is one of the clients that stand in no line: others count it among these, and
+// it hears the messages for these.
+func (p *position) steps(m *Machine, n *name, outside bool) {
+	if outside != p.outside {
+		if p.outside = outside; p.own {
+			m.listen(n, LinePlace, !outside)
+		}
+	}
+}
+
+// hears keeps the grant of an event, and notes whether the messages of a channel are delivered. The name is
+// subscribed if the messages of both channels are delivered. A message of a script that has served the line
+// is for clients that stand in no line.
 func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
-	if ev.Place != 0 && !p.own {
+	if ev.Place == LinePlace || ev.Place != 0 && !p.own {
 		return ev, false
+	}
+	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
+		p.newest = ev.Grant
 	}
 	p.delivered[ev.Place] = ev.Subscribed
 	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
-	ev.Message = ev.Message && !ev.Served
+	ev.Message = ev.Message && (!ev.Served || p.outside)
 	return ev, true
 }
 
@@ -127,7 +260,15 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If nobody waits
 // here, the manager leaves the line. A message on the channel of the name, of a script that has served
 // no line, is of an outsider, or of one of our rare scripts that serve none.
+//
+// told also arranges that the next script takes over, or removes, the record of a grant that is
+// unwanted: its number is not the place, or nobody waits, and no script in flight leaves the line. Such
+// a script removes the record itself. While the lock is held here, the record is that of the hold.
 func (p *position) told(m *Machine, n *name, ev Wake) {
+	first, g := &n.entry, ev.Grant
+	if g.Number != 0 && !p.takes(n, g.Number) && !(g.Number == p.place && p.leaves != 0) && first.phase != held && first.phase != passing {
+		p.unwanted = append(p.unwanted, g.Number)
+	}
 	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
 		p.others.hear(m.now, &n.details.run, &m.cfg)
 	}
@@ -160,151 +301,5 @@ func (m *Machine) runOver(e *entry) bool {
 	}
 	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
 	return m.now < p.others.until || over && (e.of.details.run.others > 0 || !m.cfg.TrustSubscribers) ||
-		e.of.lined() && m.keptLong(e)
-}
-
-// outsiders lets the clients that join no line have their share, such as those of Redisson. A run of
-// grants ends after PassCount grants for each held entry, or PassTime. In the pause that follows, this
-// manager passes nothing on and asks for nothing. The pause lasts for as long as the run, or until no
-// outsider was heard for BackTime.
-//
-// An outsider that was never heard may be one that never gets the lock. So a run of grants ends with a
-// short pause if the lock has subscribers and its line is empty.
-type outsiders struct {
-	heard        time.Duration // when an outsider has last said that something came free, or zero
-	since, until time.Duration // the newest pause
-	end          time.Duration // of that pause, if it does not end earlier
-	whole        bool          // the pause does not end earlier
-	repeats      int           // how many refused tries may be repeated at once
-	lost         int           // repeated tries since the last grant
-	vain         uint          // pauses for subscribers in a row in which nobody was heard
-	wideAt       time.Duration // when a pause is to be long enough for clients far away
-	had          time.Duration // for how long we had a lock since the last pause, without the present hold
-}
-
-// known reports whether an outsider was heard of late.
-func (o *outsiders) known(now time.Duration, cfg *Config) bool {
-	return o.heard > 0 && now-o.heard < cfg.ShareEvery
-}
-
-// hear notes that an outsider has released something.
-func (o *outsiders) hear(now time.Duration, r *run, cfg *Config) {
-	if !o.known(now, cfg) {
-		r.begin(now)
-		o.had = 0
-	}
-	o.heard, o.vain = now, 0
-	// After 16 repeats in vain one message in 16 allows repeats.
-	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
-		o.repeats = 2
-	}
-}
-
-// held notes that an outsider has what a try was for. A pause that has ended early goes on.
-func (o *outsiders) held(now time.Duration, cfg *Config) {
-	if o.vain = 0; o.known(now, cfg) {
-		o.until = max(o.until, o.end)
-	}
-}
-
-// repeat reports whether a refused try is repeated at once. A client may ask again as soon as it has
-// released. Its message reaches us too late, so the client is always first. By chance the repeated try
-// runs between its release and its next acquire.
-func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
-	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
-		return false
-	}
-	o.repeats, o.lost = o.repeats-1, min(o.lost+1, 64)
-	return true
-}
-
-// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran is how
-// long the run has lasted. advance reports whether a pause begins.
-func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Config) bool {
-	switch {
-	case now < o.until:
-		if now >= o.nextLook(cfg) {
-			o.until = now
-		}
-	case o.known(now, cfg) && (r.count >= cfg.PassCount*max(1, entries) || r.count > 0 && ran >= cfg.PassTime):
-		o.since, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
-		o.until = o.end
-		r.begin(now)
-		return true
-	}
-	return false
-}
-
-// nextLook returns when a pause ends if no outsider is heard.
-func (o *outsiders) nextLook(cfg *Config) time.Duration {
-	if o.whole {
-		return o.until
-	}
-	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
-}
-
-// pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which nobody
-// is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery is
-// long enough for clients that are far away.
-func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j *jitter) {
-	pause := cfg.BackTime >> min(2*o.vain, 4)
-	switch {
-	case others == 0:
-		pause = cfg.BlindPause
-	case o.wideAt == 0:
-		o.wideAt = now + cfg.shareDue()
-	case cfg.ShareEvery > 0 && now >= o.wideAt:
-		pause, o.wideAt = cfg.FarPause, now+cfg.shareDue()
-	case o.vain%16 == 15:
-		pause = cfg.BackTime
-	}
-	o.vain++
-	o.since, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
-	o.until = o.end
-}
-
-// advanceOutsiders is outsiders.advance for a name. The run of a lock, or a set, lasts for as long as this
-// manager has had it since the last pause.
-func (m *Machine) advanceOutsiders(n *name) {
-	o, r := n.outsiders(), &n.details.run
-	switch x := n.index(); {
-	case o == nil:
-	case x != nil:
-		o.advance(m.now, m.now-r.start, r, x.held, &m.cfg)
-	default:
-		has := time.Duration(0)
-		if n.entry.number != 0 {
-			has = m.now - n.entry.since
-		}
-		if o.advance(m.now, o.had+has, r, 1, &m.cfg) {
-			o.had = -has // the release of the present hold adds all of it
-		}
-	}
-}
-
-// releasedBeside notes what the answer to a release says of others. A release that ends a run of grants, and
-// has handed on to nobody in the line, may leave a client waiting that was never heard.
-func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
-	n := e.of
-	if e.number != 0 {
-		o.had += m.now - e.since
-	}
-	run, back, most := &n.details.run, e.upkeep().giveBack, m.cfg.PassCount
-	others := run.others
-	if r.OK {
-		others = m.othersOf(n, r.Subscribers)
-	}
-	if x := n.index(); x != nil {
-		most *= max(1, x.held)
-	} else {
-		run.others = others // of several entries, one may pass on: the line still counts
-	}
-	ended := back || run.ended(most, m.now, &m.cfg)
-	if o.known(m.now, &m.cfg) || !ended && !r.HandedOn {
-		return // advance ends the run
-	}
-	if !r.HandedOn && (others > 0 || back && m.keptLong(e)) {
-		o.pauseInCase(m.now, others, &m.cfg, &m.jitter)
-	}
-	run.begin(m.now)
+		e.of.isLock() && m.keptLong(e)
 }

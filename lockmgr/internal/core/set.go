@@ -24,7 +24,7 @@ type set struct {
 	refusedBy   int       // the position of the item for which the last try was refused, from 1, or 0
 	signalled   []bool    // by item: a message or a confirmation came while a try was in flight
 
-	lined
+	position
 	gathering
 	noDetails details // those of the name while it has none of its own
 }
@@ -50,7 +50,7 @@ func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
 }
 
 func (s *set) unsubscribed(m *Machine, n *name) {
-	s.lined.unsubscribed(m, n)
+	s.position.unsubscribed(m, n)
 	clear(s.delivered)
 	s.undelivered = 2 * len(s.items)
 }
@@ -121,19 +121,19 @@ func (n *name) about(err error) error {
 
 func (s *set) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	op.Items, op.Set = s.items, s.id
-	s.lined.fill(m, e, op, nil)
+	s.position.fill(m, e, op, nil)
 }
 
 func (s *set) trying() { clear(s.signalled) }
 
 func (s *set) acquired(n *name) {
 	s.refusedBy = 0
-	s.lined.acquired(n)
+	s.position.acquired(n)
 }
 
 // refused handles the answer that others have an item of a set.
 func (s *set) refused(m *Machine, e *entry, r *Reply) {
 	s.refusedBy = r.Item
 	e.woken = e.woken && r.Item > 0 && s.signalled[r.Item-1]
-	s.lined.refused(m, e, r)
+	s.position.refused(m, e, r)
 }

@@ -1,0 +1,149 @@
+package core
+
+import "time"
+
+// outsiders lets the clients that join no line have their share, such as those of Redisson. A run of
+// grants ends after PassCount grants for each held entry, or PassTime. In the pause that follows, this
+// manager passes nothing on and asks for nothing. The pause lasts for as long as the run, or until no
+// outsider was heard for BackTime.
+//
+// An outsider that was never heard may be one that never gets the lock. So a run of grants ends with a
+// short pause if the lock has subscribers and its line is empty.
+type outsiders struct {
+	heard        time.Duration // when an outsider has last said that something came free, or zero
+	since, until time.Duration // the newest pause
+	end          time.Duration // of that pause, if it does not end earlier
+	whole        bool          // the pause does not end earlier
+	repeats      int           // how many refused tries may be repeated at once
+	lost         int           // repeated tries since the last grant
+	vain         uint          // pauses for subscribers in a row in which nobody was heard
+	wideAt       time.Duration // when a pause is to be long enough for clients far away
+	had          time.Duration // for how long we had a lock since the last pause, without the present hold
+}
+
+// known reports whether an outsider was heard of late.
+func (o *outsiders) known(now time.Duration, cfg *Config) bool {
+	return o.heard > 0 && now-o.heard < cfg.ShareEvery
+}
+
+// hear notes that an outsider has released something.
+func (o *outsiders) hear(now time.Duration, r *run, cfg *Config) {
+	if !o.known(now, cfg) {
+		r.begin(now)
+		o.had = 0
+	}
+	o.heard, o.vain = now, 0
+	// After 16 repeats in vain one message in 16 allows repeats.
+	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
+		o.repeats = 2
+	}
+}
+
+// held notes that an outsider has what a try was for. A pause that has ended early goes on.
+func (o *outsiders) held(now time.Duration, cfg *Config) {
+	if o.vain = 0; o.known(now, cfg) {
+		o.until = max(o.until, o.end)
+	}
+}
+
+// repeat reports whether a refused try is repeated at once. A client may ask again as soon as it has
+// released. Its message reaches us too late, so the client is always first. By chance the repeated try
+// runs between its release and its next acquire.
+func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
+	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
+		return false
+	}
+	o.repeats, o.lost = o.repeats-1, min(o.lost+1, 64)
+	return true
+}
+
+// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran is how
+// long the run has lasted. advance reports whether a pause begins.
+func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Config) bool {
+	switch {
+	case now < o.until:
+		if now >= o.nextLook(cfg) {
+			o.until = now
+		}
+	case o.known(now, cfg) && (r.count >= cfg.PassCount*max(1, entries) || r.count > 0 && ran >= cfg.PassTime):
+		o.since, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
+		o.until = o.end
+		r.begin(now)
+		return true
+	}
+	return false
+}
+
+// nextLook returns when a pause ends if no outsider is heard.
+func (o *outsiders) nextLook(cfg *Config) time.Duration {
+	if o.whole {
+		return o.until
+	}
+	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
+}
+
+// pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which nobody
+// is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery is
+// long enough for clients that are far away.
+func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j *jitter) {
+	pause := cfg.BackTime >> min(2*o.vain, 4)
+	switch {
+	case others == 0:
+		pause = cfg.BlindPause
+	case o.wideAt == 0:
+		o.wideAt = now + cfg.shareDue()
+	case cfg.ShareEvery > 0 && now >= o.wideAt:
+		pause, o.wideAt = cfg.FarPause, now+cfg.shareDue()
+	case o.vain%16 == 15:
+		pause = cfg.BackTime
+	}
+	o.vain++
+	o.since, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
+	o.until = o.end
+}
+
+// advanceOutsiders is outsiders.advance for a name. The run of a lock, or a set, lasts for as long as this
+// manager has had it since the last pause.
+func (m *Machine) advanceOutsiders(n *name) {
+	o, r := n.outsiders(), &n.details.run
+	switch x := n.index(); {
+	case o == nil:
+	case x != nil:
+		o.advance(m.now, m.now-r.start, r, x.held, &m.cfg)
+	default:
+		has := time.Duration(0)
+		if n.entry.number != 0 {
+			has = m.now - n.entry.since
+		}
+		if o.advance(m.now, o.had+has, r, 1, &m.cfg) {
+			o.had = -has // the release of the present hold adds all of it
+		}
+	}
+}
+
+// releasedBeside notes what the answer to a release says of others. A release that ends a run of grants, and
+// has handed on to nobody in the line, may leave a client waiting that was never heard.
+func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
+	n := e.of
+	if e.number != 0 {
+		o.had += m.now - e.since
+	}
+	run, back, most := &n.details.run, e.upkeep().giveBack, m.cfg.PassCount
+	others := run.others
+	if r.OK {
+		others = m.othersOf(n, r.Subscribers)
+	}
+	if x := n.index(); x != nil {
+		most *= max(1, x.held)
+	} else {
+		run.others = others // of several entries, one may pass on: the line still counts
+	}
+	ended := back || run.ended(most, m.now, &m.cfg)
+	if o.known(m.now, &m.cfg) || !ended && !r.HandedOn {
+		return // advance ends the run
+	}
+	if !r.HandedOn && (others > 0 || back && m.keptLong(e)) {
+		o.pauseInCase(m.now, others, &m.cfg, &m.jitter)
+	}
+	run.begin(m.now)
+}
