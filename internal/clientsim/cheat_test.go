@@ -19,7 +19,6 @@ const (
 	evicting     = "records vanish"
 	haunted      = "records come back for an hour"
 	forgetful    = "token counters start again"
-	quiet        = "messages reach nobody"
 	unsubscribed = "nobody can subscribe"
 	stopping     = "the server stops, and the book does not know"
 	slack        = "a request is made some time after it is noted"
@@ -85,7 +84,7 @@ func TestOracles_NoticeCheats(t *testing.T) {
 		{lying, replicated, []string{"promise12a", "promise12b"}},
 		{haunted, restart, []string{"promise8b", "promise7b"}},
 		{forgetful, fenced, []string{"promise5"}},
-		{quiet, sides, []string{"promise14a"}},
+		{stopping, sides, []string{"promise14a"}},
 		{unsubscribed, fixed, []string{"promise14e"}},
 		{stopping, abandon, []string{"promise13a", "promise10"}},
 		{slack, abandon, []string{"promise14b", "promise8a"}},

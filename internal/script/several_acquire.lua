@@ -47,13 +47,13 @@ local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
--- held returns nil if the record of lock i lets the set have the lock. Else it returns the remaining life
--- of the record, and whether it is of another kind. It changes nothing. free is how many permits are
--- left for a set that the record does not name.
+-- held returns the remaining life of the record of lock i if the record keeps the set out, and whether the
+-- record is of another kind. If the record is not the set's own, and lets it have the lock, the third result is
+-- how many permits are free. held changes nothing.
 local function held(i)
   local key, prefix, want = lock(i)
   if redis.call('EXISTS', key) == 0 then
-    return nil, whole
+    return nil, false, whole
   end
   if want == 'plain' then
     local mode = redis.call('HEXISTS', key, 'mode') == 1 -- its user may not use HGET
@@ -77,7 +77,7 @@ local function held(i)
     ours = ours or mine[fields[f]] and fields[f] ~= 'mode'
   end
   if mode == 'read' and want == 'read' then
-    return nil, not ours and whole - 1
+    return nil, false, not ours and whole - 1
   end
   for f = 1, #fields, 2 do
     if not mine[fields[f]] then
@@ -92,19 +92,18 @@ local function held(i)
       end
     end
   end
-  return nil, not ours and whole
+  return nil, false, not ours and whole
 end
 
 -- blocked returns nil if lock i can be taken. Else it returns what held does, or for how long those who come
 -- before the set have time to ask, and whether the set has what it wants of the line, which it joins.
 local function blocked(i)
-  local left, free = held(i)
+  local left, other, free = held(i)
   local key, _, want = lock(i)
   local needs = want == 'read' and 1 or whole
-  if left then
-    if free then
-      return left, true
-    end
+  if other then
+    return left, true
+  elseif left then
     local ok, joined = pcall(line.enter, key, wish, needs)
     return left, false, ok and joined
   elseif free then
