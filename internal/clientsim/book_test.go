@@ -341,7 +341,7 @@ func (q *request) hopeless() bool { return q.lease > 0 && q.lease < q.leastLease
 func (q *request) leastLease() time.Duration {
 	least := 6*q.host.latency + 50*ms
 	if q.met.has(acks) { // a renewal, a wait and perhaps a new connection
-		least *= 3
+		least = 3*least + q.m.w.set.ackTime
 	}
 	return least
 }
