@@ -71,8 +71,8 @@ func newLoop(s *shell) *loop {
 	}
 }
 
-// gatherTime is for permits. A set has sixteen times as long for each name, which is some turns of other
-// managers. A late command may keep names for as long.
+// gatherTime is for permits. A set has four times as long for each name at first. A late command may keep permits
+// for as long.
 func gatherTime(o Options) time.Duration { return min(min(o.PassTime, time.Second)*5/2, o.Lease) }
 
 // seedOf makes managers jitter differently.

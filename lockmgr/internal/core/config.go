@@ -41,8 +41,7 @@ type Config struct {
 	TrustSubscribers bool
 
 	// GatherAfter is how long a request for several permits waits before gathering. GatherTime is
-	// how long the request gathers the first time, a set sixteen times as long; zero means never. See
-	// gathering.
+	// how long the request gathers the first time, a set four times as long; zero means never. See gathering.
 	GatherAfter, GatherTime time.Duration
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not

@@ -13,11 +13,11 @@ import "time"
 //	   ▲                                                                       │
 //	   └───────────────────────────────────────────────────────────────────────┘
 //	    the time is over: gives back what it has, and does not
-//	    gather for two to four times as long
+//	    gather for as long, or up to twice as long
 //
 // A set keeps the items before the first that it can't have, and stands in the line of that one. All sets
 // want their items in the same order, so no two wait for each other. The time of a set begins anew with
-// each further item.
+// each further item, and is twice as long as the set has waited for one item, if that is longer.
 //
 // Permits keep what is free. Of the managers that wait for permits of a name, only the first of the line
 // gathers: see permits_acquire.lua. Two requests that gather wait for each other no longer than the time of gathering. The
@@ -35,6 +35,9 @@ type gathering struct {
 	vain      int           // attempts since the last grant
 	kept      uint64        // the number of the last try that kept a part, or zero
 	got       int           // the most items that tries of this attempt have kept
+	ends      time.Duration // when the records of the last try that kept a part end
+	began     time.Duration // when a set got its newest item, or began or ended an attempt
+	longest   time.Duration // for how long a set has waited for one item, at most
 }
 
 // active reports whether an entry of the name gathers. active is true from the first try that may
@@ -51,8 +54,8 @@ func (e *entry) gatheringOf() *gathering {
 	return g
 }
 
-// mostVain is how often the time of gathering doubles.
-const mostVain = 3
+// mostVain is how often the time of gathering doubles, for permits and for a set.
+const mostVain, mostVainOfSet = 3, 8
 
 // gatherFor returns for how long a try of an entry keeps a part: zero if it keeps nothing.
 func (m *Machine) gatherFor(e *entry) time.Duration {
@@ -66,8 +69,24 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 		}
 		g.by, g.until = e, m.now+m.gatherTime(e.of, g.vain)
 	}
-	return max(0, g.until-m.now).Truncate(time.Millisecond) // the server counts whole ones
+	life := max(0, g.until-m.now)
+	if e.of.isSet() {
+		life = min(life, m.keptFor()) // the next try keeps the part for longer
+	}
+	return life.Truncate(time.Millisecond) // the server counts whole ones
 }
+
+// asked returns when the first request was made, or the past.
+func (n *name) asked() time.Duration {
+	if r := n.queue.head; r != nil {
+		return r.Asked
+	}
+	return 0
+}
+
+// keptFor returns for how long a try of a set keeps a part at most. A process that dies leaves the part for
+// as long.
+func (m *Machine) keptFor() time.Duration { return min(m.remembered(), m.cfg.Lease) }
 
 // mayGather reports whether the first request has waited for long enough to gather. A set gathers from the
 // first try after it has subscribed. For permits, time in which an earlier request was served does not count.
@@ -78,14 +97,13 @@ func (m *Machine) mayGather(n *name, g *gathering) bool {
 	return m.now-max(n.queue.head.Asked, g.had) >= m.cfg.GatherAfter
 }
 
-// gatherTime returns for how long a name gathers after vain failed attempts: GatherTime at first, a set for
-// sixteen times as long, and no longer than a third of Config.Lease.
+// gatherTime returns for how long a name gathers after vain failed attempts: GatherTime at first, or four
+// times that for a set. Permits are kept for a third of Config.Lease at most.
 func (m *Machine) gatherTime(n *name, vain int) time.Duration {
-	vain = min(vain, mostVain)
 	if n.isSet() {
-		vain += mostVain + 1
+		return m.cfg.GatherTime << (2 + min(vain, mostVainOfSet))
 	}
-	return max(m.cfg.GatherTime, min(m.cfg.GatherTime<<vain, m.cfg.Lease/3))
+	return max(m.cfg.GatherTime, min(m.cfg.GatherTime<<min(vain, mostVain), m.cfg.Lease/3))
 }
 
 // gatherRefused handles the answer that others have a part of what is wanted.
@@ -110,8 +128,12 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	g.kept = r.Op.Number
 	// Add a suspect, so that the next try and the release name the number.
 	u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})
+	g.ends = r.Op.Sent + r.Op.Gather
 	if r.Got > g.got {
-		g.got, g.until = r.Got, m.now+m.gatherTime(e.of, g.vain)
+		// The next item may take as long as the others.
+		g.longest = max(g.longest, m.now-max(g.began, e.of.asked()))
+		g.got, g.began = r.Got, m.now
+		g.until = m.now + min(max(m.gatherTime(e.of, g.vain), 2*g.longest), m.gatherTime(e.of, mostVainOfSet))
 	}
 }
 
@@ -124,15 +146,15 @@ func (m *Machine) gatherAcquired(e *entry) {
 	if g.kept != 0 {
 		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken that over
 	}
-	g.notBefore, g.vain, g.had = 0, 0, m.now
+	g.notBefore, g.vain, g.had, g.began, g.longest = 0, 0, m.now, m.now, g.longest/2
 	m.stopGathering(e)
 }
 
 // gatherReleased is called when an entry has given back what it had.
 func (m *Machine) gatherReleased(e *entry) {
 	if g := e.gatheringOf(); g != nil && g.active() {
-		pause := 2 * m.gatherTime(e.of, g.vain)
-		g.notBefore = m.now + pause + m.jitter.upTo(pause)
+		pause := m.gatherTime(e.of, g.vain)
+		g.notBefore, g.began = m.now+pause+m.jitter.upTo(pause), m.now
 		g.vain++
 		m.stopGathering(e)
 	}

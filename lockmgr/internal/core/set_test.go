@@ -30,7 +30,7 @@ func itemsOf(name string) (items []Item) {
 // Requests of one set at the ends of the times at which it gathers.
 func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
-	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Second, GatherTime: 50 * ms})
+	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Second, GatherTime: 200 * ms, PollMax: time.Hour})
 	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}}}
 	s.noDetails = details{special: s}
 	n := &name{kind: Several, details: &s.noDetails}
@@ -38,7 +38,7 @@ func TestSet_Gather(t *testing.T) {
 	e := &n.entry
 	gather := func(now time.Duration) time.Duration {
 		m.now = now
-		n.queue.head = &Request{}
+		n.queue.head = &Request{Asked: now}
 		return m.gatherFor(e)
 	}
 	gaveBack := func(now time.Duration) {
@@ -60,20 +60,21 @@ func TestSet_Gather(t *testing.T) {
 	require.True(t, s.active(), "until it has given back what it has")
 	gaveBack(2600 * ms)
 	require.False(t, s.active())
-	require.Zero(t, gather(2600*ms+1600*ms-1), "a pause of twice the time at least")
-	require.Equal(t, 1600*ms, gather(2600*ms+3200*ms), "and of four times the time at most; twice as long as the first time")
+	require.Zero(t, gather(2600*ms+800*ms-1), "a pause as long at least")
+	require.Equal(t, 1600*ms, gather(2600*ms+1600*ms), "and twice as long at most; twice as long as the first time")
 	gaveBack(10_000 * ms)
-	require.Equal(t, 3200*ms, gather(20_000*ms))
-	gaveBack(30_000 * ms)
-	require.Equal(t, 6400*ms, gather(60_000*ms))
-	gaveBack(70_000 * ms)
-	require.Equal(t, 6400*ms, gather(200_000*ms), "no longer")
-	gaveBack(210_000 * ms)
-	m.cfg.Lease = 15_000 * ms
-	require.Equal(t, 5000*ms, gather(300_000*ms), "a third of the lease at most")
-	gaveBack(310_000 * ms)
+	for i, want := range []time.Duration{3200, 6400, 12_800, 25_600, 30_000} { // no longer than the lease
+		require.Equal(t, want*ms, gather(time.Duration(100_000*(i+1))*ms))
+		gaveBack(time.Duration(100_000*(i+1)+60_000) * ms)
+	}
+	gather(1_000_000 * ms)
+	n.queue.head.Asked = 980_000 * ms
+	s.vain = 0
+	m.gatherRefused(e, &Reply{Op: &Op{Number: 9}, Gathered: true, Got: 1})
+	require.Equal(t, 1_040_000*ms, s.until, "the next item may take as long as this one, and as long again")
+	gaveBack(1_040_000 * ms)
 	m.cfg.GatherTime = 0
-	require.Zero(t, gather(time.Hour), "never")
+	require.Zero(t, gather(2*time.Hour), "never")
 }
 
 // What is known of the holds of sets ends with them.

@@ -142,6 +142,9 @@ func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	if n.position() != nil {
 		most = m.lookAgain()
 	}
+	if s := n.set(); s != nil && s.active() && s.until > s.ends {
+		most = min(most, max(0, s.ends-m.now)/2) // the next try keeps what the last one has kept for longer
+	}
 	if n.sub != subOn {
 		most = m.pollBlind()
 	}

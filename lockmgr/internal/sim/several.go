@@ -307,11 +307,10 @@ type gathering struct {
 func (n *node) checkGather(c *command) {
 	const rule = "gathers for GatherTime at most"
 	w, g, op := n.w, &n.gathers[c.name.index], c.op
-	most := 8 * w.set.core.GatherTime // after some in vain
+	most := max(w.set.core.GatherTime, min(8*w.set.core.GatherTime, w.set.core.Lease/3)) // after some in vain
 	if c.name.isSet() {
-		most *= 16
+		most = w.set.core.GatherTime << 10
 	}
-	most = max(w.set.core.GatherTime, min(most, w.set.core.Lease/3))
 	c.gatherMs = int64(op.Gather / ms)
 	switch {
 	case op.Verb != core.VerbAcquire:
