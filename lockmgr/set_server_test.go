@@ -349,6 +349,35 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a", "b", "c", "d"))
 }
 
+// A set is served even if its turn for each name takes longer than any lease.
+func TestLockAll_TurnsLongerThanTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var singles sync.WaitGroup
+		for range 4 {
+			m, _ := w.manager(lockmgr.Options{Lease: 3 * second})
+			for _, name := range []string{"a", "b"} {
+				singles.Go(func() {
+					for ctx.Err() == nil {
+						l := mustLock(t, m, name)
+						time.Sleep(2 * second)
+						mustUnlock(t, l)
+					}
+				})
+			}
+		}
+		m, _ := w.manager(lockmgr.Options{Lease: 3 * second})
+		for range 3 {
+			time.Sleep(second)
+			asked := time.Now()
+			mustUnlock(t, mustLockAll(t, m, lockmgr.All("a", "b")))
+			require.Less(t, time.Since(asked), 100*second)
+		}
+		cancel()
+		singles.Wait()
+	})
+}
+
 // A set of a manager that also waits for a single name of the set, in the line of that name, is served beside other
 // managers in the line.
 func TestSet_BesideTheLineOfItsManager(t *testing.T) {

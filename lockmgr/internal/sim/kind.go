@@ -48,11 +48,8 @@ type kind interface {
 // anything is the part of a kind whose worlds have nothing special.
 type anything struct{}
 
-func (anything) draw(*settings, *agenda.Rand) {}
-func (anything) spared() Faults               { return 0 }
-func (anything) never(string) bool            { return false }
-
-func (anything) run(c *command) (answer, error) { return c.exec() }
+func (anything) spared() Faults    { return 0 }
+func (anything) never(string) bool { return false }
 
 // kinds has each kind. The file of a kind registers it.
 var kinds [core.MostKinds]kind

@@ -80,8 +80,8 @@ type world struct {
 	persisted bool          // a record has lost its TTL
 	err       *Violation
 
-	late      []*lateRun // commands that are to run after their time-out
-	forcing   bool       // an administrator's forced unlock is running
+	late    []*lateRun // commands that are to run after their time-out
+	forcing bool       // an administrator's forced unlock is running
 }
 
 // A lockName is one lock, as the simulation sees it: a single name, or a set of them.
