@@ -55,7 +55,7 @@ func openSingly(ctx context.Context, c Config) (Locker, error) {
 	if err := r.load(ctx, map[string]*string{script.Text("readwrite_acquire"): &r.acquire, script.Text("readwrite_release"): &r.release}); err != nil {
 		return nil, err
 	}
-	s := singly{&direct{raw: r, names: map[string]*joint{}, channel: func(name string) string { return "redisson_rwlock:{" + name + "}" }, all: "1"}}
+	s := singly{&direct{raw: r, names: map[string]*joint{}, channel: func(name string) string { return "redisson_rwlock:{" + name + "}" }, all: "01"}}
 	s.listen()
 	return s, nil
 }
@@ -73,7 +73,7 @@ func (s singly) Write(ctx context.Context, name string) (Held, error) {
 func (s singly) side(ctx context.Context, name, side string) (Held, error) {
 	h := &singlyHeld{s, name, s.newOwner()}
 	return h, s.wait(ctx, name, func() (bool, time.Duration, error) {
-		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(1).Key(name).Arg(side, s.lease, "0", h.owner, "0", "{"+name+"}").Build()
+		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(1).Key(name).Arg(side, s.lease, "0", "", "{"+name+"}", h.owner).Build()
 		ttl, err := s.client.Do(ctx, c).AsInt64()
 		if rueidis.IsRedisNil(err) {
 			return true, 0, nil
@@ -89,5 +89,5 @@ type singlyHeld struct {
 
 func (h *singlyHeld) Unlock(ctx context.Context) error {
 	s := h.singly
-	return s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.release).Numkeys(1).Key(h.name).Arg(h.owner, "{"+h.name+"}", s.channel(h.name)).Build()).Error()
+	return s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.release).Numkeys(1).Key(h.name).Arg("", "{"+h.name+"}", h.owner, s.channel(h.name)).Build()).Error()
 }
