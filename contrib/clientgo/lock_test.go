@@ -206,7 +206,7 @@ func TestElector_RunsAgain(t *testing.T) {
 	keep := quick
 	keep.keep = true
 	a := f.run(t, m, "web-1", keep)
-	eventually(t, "web-1 leads", a.leads)
+	eventually(t, "web-1 leads", func() bool { return a.leads() && f.terms.Load() == 1 })
 	token := a.lock.Token()
 	a.end()
 	a.again()
@@ -225,7 +225,7 @@ func TestElector_RunsAgainAfterItsLease(t *testing.T) {
 	s := redistest.Start(t)
 	f := &field{}
 	a := f.run(t, manager(t, s, lockmgr.Options{}), "web-1", settings{lease: 2 * time.Second, deadline: time.Second, retry: 50 * time.Millisecond, keep: true})
-	eventually(t, "web-1 leads", a.leads)
+	eventually(t, "web-1 leads", func() bool { return a.leads() && f.terms.Load() == 1 })
 	token := a.lock.Token()
 	a.end()
 	a.again()
