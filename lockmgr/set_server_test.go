@@ -302,7 +302,7 @@ func TestLockAll_HearsEachItem(t *testing.T) {
 			mustUnlock(t, l)
 		}
 		l := mustAwait(t, f)
-		require.Equal(t, before, m.Stats().Polls)
+		require.LessOrEqual(t, m.Stats().Polls, before+5, "one after each pause")
 		mustUnlock(t, l)
 		time.Sleep(5 * time.Second) // the name is remembered for as long as others are owed turns
 		require.Empty(t, w.server.PubSubChannels(""))
@@ -369,12 +369,48 @@ func TestLockAll_TurnsLongerThanTheLease(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{Lease: 3 * second})
 		for range 3 {
 			time.Sleep(second)
-			asked := time.Now()
-			mustUnlock(t, mustLockAll(t, m, lockmgr.All("a", "b")))
-			require.Less(t, time.Since(asked), 100*second)
+			patient, end := context.WithTimeout(ctx, 100*second)
+			mustUnlock(t, must(m.LockAll(patient, lockmgr.All("a", "b")))(t))
+			end()
 		}
 		cancel()
 		singles.Wait()
+	})
+}
+
+// Sets and callers that take single locks in another order wait for each other. A set gives way soon, and its waits
+// are no reason to keep the locks for longer and longer.
+func TestLockAll_BesideAnotherOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		began := time.Now()
+		var callers sync.WaitGroup
+		for i := range 2 {
+			sets, _ := w.manager(lockmgr.Options{})
+			singles, _ := w.manager(lockmgr.Options{})
+			turns := func(turn func()) {
+				callers.Go(func() {
+					for k := range 50 {
+						turn()
+						time.Sleep(time.Duration(1+(k*3+i)%4) * milli)
+					}
+				})
+			}
+			turns(func() {
+				l := mustLockAll(t, sets, lockmgr.All("a", "b"))
+				time.Sleep(5 * milli)
+				mustUnlock(t, l)
+			})
+			turns(func() {
+				b := mustLock(t, singles, "b")
+				time.Sleep(5 * milli)
+				a := mustLock(t, singles, "a")
+				time.Sleep(5 * milli)
+				mustUnlock(t, a)
+				mustUnlock(t, b)
+			})
+		}
+		callers.Wait()
+		require.Less(t, time.Since(began), 10*second, "200 turns of 5 or 10 ms")
 	})
 }
 

@@ -41,7 +41,7 @@ type Config struct {
 	TrustSubscribers bool
 
 	// GatherAfter is how long a request for several permits waits before gathering. GatherTime is
-	// how long the request gathers the first time, a set four times as long; zero means never. See gathering.
+	// how long that request gathers the first time; zero means that sets do not gather either. See gatherTime.
 	GatherAfter, GatherTime time.Duration
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not

@@ -17,27 +17,25 @@ import "time"
 //
 // A set keeps the items before the first that it can't have, and stands in the line of that one. All sets
 // want their items in the same order, so no two wait for each other. The time of a set begins anew with
-// each further item, and is twice as long as the set has waited for one item, if that is longer.
+// each further item.
 //
 // Permits keep what is free. Of the managers that wait for permits of a name, only the first of the line
-// gathers: see permits_acquire.lua. Two requests that gather wait for each other no longer than the time of gathering. The
-// same holds for a request and a client of another library that keeps locks while waiting for more, and for a
-// set and an owner that waits for an item that the set keeps, and has a later one.
+// gathers: see permits_acquire.lua.
 //
-// Each failed attempt doubles the time of the next attempt: see gatherTime. So a request also gets names that
-// others hold for seconds. If somebody keeps a name for minutes, others can use the rest in the pauses. The
-// kept records expire when the time is over. No caller is told.
+// A set waits for an owner that has a later item, while this owner waits for an item that the set keeps: a
+// caller who takes single locks in another order, or a multi lock of Redisson. Only the end of the time lets
+// the owner go on. So the time is short at first. The time grows with the wait, so a request also gets names
+// that others hold for seconds: see gatherTime. If somebody keeps a name for minutes, others can use the rest
+// in the pauses. The kept records expire when the time is over. No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
 	had       time.Duration // when an entry last had, or began to release, all that it wanted
 	until     time.Duration // while an entry gathers: when it must give back
 	notBefore time.Duration // when an entry may gather again
-	vain      int           // attempts since the last grant
+	vain      int           // attempts for permits since the last grant
 	kept      uint64        // the number of the last try that kept a part, or zero
 	got       int           // the most items that tries of this attempt have kept
 	ends      time.Duration // when the records of the last try that kept a part end
-	began     time.Duration // when a set got its newest item, or began or ended an attempt
-	longest   time.Duration // for how long a set has waited for one item, at most
 }
 
 // active reports whether an entry of the name gathers. active is true from the first try that may
@@ -54,9 +52,6 @@ func (e *entry) gatheringOf() *gathering {
 	return g
 }
 
-// mostVain is how often the time of gathering doubles, for permits and for a set.
-const mostVain, mostVainOfSet = 3, 8
-
 // gatherFor returns for how long a try of an entry keeps a part: zero if it keeps nothing.
 func (m *Machine) gatherFor(e *entry) time.Duration {
 	g := e.gatheringOf()
@@ -67,7 +62,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 		if m.cfg.GatherTime == 0 || m.now < g.notBefore || !m.mayGather(e.of, g) {
 			return 0
 		}
-		g.by, g.until = e, m.now+m.gatherTime(e.of, g.vain)
+		g.by, g.until = e, m.now+m.gatherTime(e.of, g)
 	}
 	life := max(0, g.until-m.now)
 	if e.of.isSet() {
@@ -76,10 +71,11 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 	return life.Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// asked returns when the first request was made, or the past.
-func (n *name) asked() time.Duration {
+// waited returns for how long the first request has waited. Time in which an earlier request was served does
+// not count.
+func (m *Machine) waited(n *name, g *gathering) time.Duration {
 	if r := n.queue.head; r != nil {
-		return r.Asked
+		return m.now - max(r.Asked, g.had)
 	}
 	return 0
 }
@@ -89,21 +85,23 @@ func (n *name) asked() time.Duration {
 func (m *Machine) keptFor() time.Duration { return min(m.remembered(), m.cfg.Lease) }
 
 // mayGather reports whether the first request has waited for long enough to gather. A set gathers from the
-// first try after it has subscribed. For permits, time in which an earlier request was served does not count.
+// first try after it has subscribed.
 func (m *Machine) mayGather(n *name, g *gathering) bool {
 	if n.isSet() {
 		return n.sub != subNone && !n.queue.head.Once
 	}
-	return m.now-max(n.queue.head.Asked, g.had) >= m.cfg.GatherAfter
+	return m.waited(n, g) >= m.cfg.GatherAfter
 }
 
-// gatherTime returns for how long a name gathers after vain failed attempts: GatherTime at first, or four
-// times that for a set. Permits are kept for a third of Config.Lease at most.
-func (m *Machine) gatherTime(n *name, vain int) time.Duration {
+// gatherTime returns for how long a name gathers if an attempt begins now. A set gathers for half the time
+// that it has waited, and for a 64th to 1024 times GatherTime. Permits are kept for GatherTime at first, and for
+// twice as long after each failed attempt, up to eight times and a third of Config.Lease.
+func (m *Machine) gatherTime(n *name, g *gathering) time.Duration {
+	t := m.cfg.GatherTime
 	if n.isSet() {
-		return m.cfg.GatherTime << (2 + min(vain, mostVainOfSet))
+		return min(max(t>>6, m.waited(n, g)/2), t<<10)
 	}
-	return max(m.cfg.GatherTime, min(m.cfg.GatherTime<<min(vain, mostVain), m.cfg.Lease/3))
+	return max(t, min(t<<min(g.vain, 3), m.cfg.Lease/3))
 }
 
 // gatherRefused handles the answer that others have a part of what is wanted.
@@ -130,10 +128,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})
 	g.ends = r.Op.Sent + r.Op.Gather
 	if r.Got > g.got {
-		// The next item may take as long as the others.
-		g.longest = max(g.longest, m.now-max(g.began, e.of.asked()))
-		g.got, g.began = r.Got, m.now
-		g.until = m.now + min(max(m.gatherTime(e.of, g.vain), 2*g.longest), m.gatherTime(e.of, mostVainOfSet))
+		g.got, g.until = r.Got, m.now+m.gatherTime(e.of, g)
 	}
 }
 
@@ -146,15 +141,15 @@ func (m *Machine) gatherAcquired(e *entry) {
 	if g.kept != 0 {
 		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken that over
 	}
-	g.notBefore, g.vain, g.had, g.began, g.longest = 0, 0, m.now, m.now, g.longest/2
+	g.notBefore, g.vain, g.had = 0, 0, m.now
 	m.stopGathering(e)
 }
 
 // gatherReleased is called when an entry has given back what it had.
 func (m *Machine) gatherReleased(e *entry) {
 	if g := e.gatheringOf(); g != nil && g.active() {
-		pause := m.gatherTime(e.of, g.vain)
-		g.notBefore, g.began = m.now+pause+m.jitter.upTo(pause), m.now
+		pause := m.gatherTime(e.of, g)
+		g.notBefore = m.now + pause + m.jitter.upTo(pause)
 		g.vain++
 		m.stopGathering(e)
 	}

@@ -30,51 +30,58 @@ func itemsOf(name string) (items []Item) {
 // Requests of one set at the ends of the times at which it gathers.
 func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
-	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Second, GatherTime: 200 * ms, PollMax: time.Hour})
-	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}}}
+	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Hour, GatherTime: 640 * ms, PollMax: time.Hour})
+	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}, {Name: "c"}}}
 	s.noDetails = details{special: s}
 	n := &name{kind: Several, details: &s.noDetails}
 	n.entry.of = n
 	e := &n.entry
+	ask := func(now time.Duration) { n.queue.head = &Request{Asked: now} }
 	gather := func(now time.Duration) time.Duration {
 		m.now = now
-		n.queue.head = &Request{Asked: now}
 		return m.gatherFor(e)
+	}
+	refused := func(got int) {
+		m.gatherRefused(e, &Reply{Op: &Op{Number: uint64(got)}, Gathered: true, Got: got})
 	}
 	gaveBack := func(now time.Duration) {
 		m.now = now
 		m.gatherReleased(e)
 	}
-	require.Zero(t, gather(10*ms), "the first try")
+	ask(1000 * ms)
+	require.Zero(t, gather(1000*ms), "the first try")
 	require.False(t, s.active())
 	n.sub = subPending
-	require.Equal(t, 800*ms, gather(1000*ms))
-	require.Equal(t, 760*ms, gather(1040*ms))
-	require.Equal(t, ms, gather(1799*ms))
-	require.Zero(t, gather(1799*ms+1), "less than a millisecond")
-	m.gatherRefused(e, &Reply{Op: &Op{Number: 1}, Gathered: true, Got: 1})
-	require.Equal(t, 799*ms, gather(1800*ms), "one more item")
-	m.gatherRefused(e, &Reply{Op: &Op{Number: 2}, Gathered: true, Got: 1})
-	require.Equal(t, ms, gather(2598*ms), "no more items")
-	require.Zero(t, gather(2600*ms), "the time is over")
+	require.Equal(t, 10*ms, gather(1000*ms))
+	require.Equal(t, 6*ms, gather(1004*ms))
+	require.Zero(t, gather(1009*ms+1), "less than a millisecond")
+	refused(1)
+	require.Equal(t, 10*ms, gather(1009*ms+1), "one more item")
+	refused(1)
+	require.Equal(t, ms, gather(1018*ms), "no more items")
+	require.Zero(t, gather(1020*ms), "the time is over")
 	require.True(t, s.active(), "until it has given back what it has")
-	gaveBack(2600 * ms)
+	gaveBack(1022 * ms)
 	require.False(t, s.active())
-	require.Zero(t, gather(2600*ms+800*ms-1), "a pause as long at least")
-	require.Equal(t, 1600*ms, gather(2600*ms+1600*ms), "and twice as long at most; twice as long as the first time")
-	gaveBack(10_000 * ms)
-	for i, want := range []time.Duration{3200, 6400, 12_800, 25_600, 30_000} { // no longer than the lease
-		require.Equal(t, want*ms, gather(time.Duration(100_000*(i+1))*ms))
-		gaveBack(time.Duration(100_000*(i+1)+60_000) * ms)
-	}
-	gather(1_000_000 * ms)
-	n.queue.head.Asked = 980_000 * ms
-	s.vain = 0
-	m.gatherRefused(e, &Reply{Op: &Op{Number: 9}, Gathered: true, Got: 1})
-	require.Equal(t, 1_040_000*ms, s.until, "the next item may take as long as this one, and as long again")
-	gaveBack(1_040_000 * ms)
+	require.Zero(t, gather(1022*ms+11*ms-1), "a pause as long as an attempt would be, at least")
+	require.Equal(t, 22*ms, gather(1022*ms+22*ms), "and twice as long at most; then half of what it has waited")
+	gather(1060 * ms)
+	refused(1)
+	require.Equal(t, 30*ms, gather(1060*ms), "the same with each further item")
+	gaveBack(31_000 * ms)
+	require.Zero(t, gather(31_000*ms+15_000*ms-1))
+	require.Equal(t, 30_000*ms, gather(121_000*ms), "no longer than the lease in one command")
+	require.Equal(t, 181_000*ms, s.until)
+	m.now = 122_000 * ms
+	m.gatherAcquired(e)
+	require.False(t, s.active())
+	require.Equal(t, 10*ms, gather(122_010*ms), "time in which others were served does not count")
+	gaveBack(123_000 * ms)
+	gather(10_000_000 * ms)
+	require.Equal(t, 10_000_000*ms+1024*640*ms, s.until, "the longest")
+	gaveBack(11_000_000 * ms)
 	m.cfg.GatherTime = 0
-	require.Zero(t, gather(2*time.Hour), "never")
+	require.Zero(t, gather(20_000_000*ms), "never")
 }
 
 // What is known of the holds of sets ends with them.

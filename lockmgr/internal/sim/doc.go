@@ -120,7 +120,8 @@
 //	first come, first served     a grant of a fair lock comes before those of all that came later into
 //	                             the queue of the server, those of Redisson among them
 //	gathers for GatherTime at most
-//	                             from the first try that keeps something until it is given back
+//	                             from the first try that keeps something until it is given back; a set
+//	                             for 1024 times that, from the newest item on
 //	a late command costs at most Lease
 //	                             a record that it leaves without a holder ends that soon
 //	told in time                 while no command succeeds, a wait ends within RetryTime (or a
