@@ -66,7 +66,8 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	w := faults.NewWitness()
-	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, Observer: w.Observe})
+	// Within PassTime a lock passes in memory. After it the next holder needs the server's memory.
+	m := dial(t, s.Addr(), lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: slow, PassTime: time.Minute, Observer: w.Observe})
 	held := mustLockEach(t, m, numbered("held", 50))
 	next := m.LockAsync("held0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
