@@ -24,9 +24,10 @@ import "time"
 //
 // A set waits for an owner that has a later item, while this owner waits for an item that the set keeps: a
 // caller who takes single locks in another order, or a multi lock of Redisson. Only the end of the time lets
-// the owner go on. So the time is short at first. The time grows with the wait, so a request also gets names
-// that others hold for seconds: see gatherTime. If somebody keeps a name for minutes, others can use the rest
-// in the pauses. The kept records expire when the time is over. No caller is told.
+// the owner go on. So the time is short at first. The time of a set grows with its wait, and that of permits with
+// each failed attempt, so a request also gets names that others hold for seconds: see gatherTime. If somebody
+// keeps a name for minutes, others can use the rest in the pauses. The kept records expire when the time is over.
+// No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
 	had       time.Duration // when an entry last had, or began to release, all that it wanted
@@ -94,7 +95,7 @@ func (m *Machine) mayGather(n *name, g *gathering) bool {
 }
 
 // gatherTime returns for how long a name gathers if an attempt begins now. A set gathers for half the time
-// that it has waited, and for a 64th to 1024 times GatherTime. Permits are kept for GatherTime at first, and for
+// that it has waited: at least a 64th of GatherTime, at most 1024 times GatherTime. Permits are kept for GatherTime at first, and for
 // twice as long after each failed attempt, up to eight times and a third of Config.Lease.
 func (m *Machine) gatherTime(n *name, g *gathering) time.Duration {
 	t := m.cfg.GatherTime

@@ -36,7 +36,6 @@ func TestSet_Gather(t *testing.T) {
 	n := &name{kind: Several, details: &s.noDetails}
 	n.entry.of = n
 	e := &n.entry
-	ask := func(now time.Duration) { n.queue.head = &Request{Asked: now} }
 	gather := func(now time.Duration) time.Duration {
 		m.now = now
 		return m.gatherFor(e)
@@ -48,7 +47,7 @@ func TestSet_Gather(t *testing.T) {
 		m.now = now
 		m.gatherReleased(e)
 	}
-	ask(1000 * ms)
+	n.queue.head = &Request{Asked: 1000 * ms}
 	require.Zero(t, gather(1000*ms), "the first try")
 	require.False(t, s.active())
 	n.sub = subPending
