@@ -127,9 +127,7 @@ func TestCluster_OneShardFailover(t *testing.T) {
 	faults.Do(t, c.Nodes[1], "CLUSTER", "FAILOVER")
 	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, c.Nodes[1], "INFO", "replication"), "role:master") }, "failover")
 	requireAll()
-	faults.Eventually(t, func() bool {
-		return strings.Contains(faults.Do(t, c.Nodes[0], "INFO", "replication"), "master_link_status:up")
-	}, "replica")
+	require.NoError(t, c.Agree(time.Now().Add(10*time.Second)))
 	takeAll()
 	c.Nodes[1].Kill()
 	faults.Do(t, c.Nodes[0], "CLUSTER", "FAILOVER", "TAKEOVER")

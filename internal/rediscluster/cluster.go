@@ -78,6 +78,13 @@ func (c *Cluster[N]) Form() error {
 			return err
 		}
 	}
+	return c.Agree(deadline)
+}
+
+// Agree returns when all nodes agree who is a master and serves. After a failover a message from
+// before may make a node believe for a moment that the new master is a replica and has no slots. If
+// the new master dies then, the slots are lost.
+func (c *Cluster[N]) Agree(deadline time.Time) error {
 	for _, n := range c.Nodes {
 		if err := Until(deadline, func() error { return c.agrees(n) }); err != nil {
 			return err
