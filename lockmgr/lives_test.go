@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -210,4 +211,34 @@ func TestLease_LongIsNotInherited(t *testing.T) {
 		<-l.Lost()
 		require.LessOrEqual(t, time.Since(start), 12*second)
 	})
+}
+
+// A watched hold that joins a hold, or follows one, with a fixed lease is renewed in time, whatever is left of that lease.
+func TestRenewal_AfterAFixedLease(t *testing.T) {
+	const lease = 30 * time.Second
+	for _, fixed := range []time.Duration{15 * time.Second, 29 * time.Second, 40 * time.Second} {
+		for left := time.Second; left < fixed; left += time.Second {
+			for _, joins := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%v, %v left, joins=%v", fixed, left, joins), func(t *testing.T) {
+					bubble(t, func(t *testing.T, w *scene) {
+						m, _ := w.manager(lockmgr.Options{Lease: lease})
+						a := mustLock(t, m, "a", lockmgr.Shared(), lockmgr.FixedLease(fixed))
+						time.Sleep(fixed - left)
+						var b *lockmgr.Lock
+						if joins {
+							b = mustLock(t, m, "a", lockmgr.Shared())
+						} else {
+							f := m.LockAsync("a", lockmgr.Exclusive())
+							synctest.Wait()
+							mustUnlock(t, a)
+							b = mustAwait(t, f)
+						}
+						time.Sleep(2 * lease)
+						require.True(t, b.Valid())
+						mustUnlock(t, b)
+					})
+				})
+			}
+		}
+	}
 }

@@ -209,12 +209,13 @@ func (m *Machine) disown(e *entry) {
 	}
 }
 
-// scheduleRenewal schedules the renewal of an entry for one tick after the send from which the
-// lease counts.
+// scheduleRenewal schedules the renewal of an entry.
 func (m *Machine) scheduleRenewal(e *entry) {
 	m.renewals.Schedule(e, m.now, m.renewDue(e))
 }
 
+// renewDue returns when an entry is due for a renewal: one tick after the send from which the lease
+// counts. An entry that came with a shorter lease is due as long before its end as another.
 func (m *Machine) renewDue(e *entry) time.Duration {
-	return e.sent + m.cfg.tick()
+	return m.cfg.tick() + min(e.sent, e.until-m.cfg.usable(m.cfg.Lease))
 }
