@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -263,4 +264,34 @@ func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
 		}
 	}
 	require.Equal(t, "2", faults.Do(t, s, "DBSIZE"))
+}
+
+// The releases of two managers join the line for the next requests. When one manager asks no more, the other does not
+// wait for it, and nothing is left on the server.
+func TestServer_ReleasesJoinTheLine(t *testing.T) {
+	for name, opts := range map[string][]lockmgr.LockOption{"plain": nil, "fenced": {lockmgr.Fenced()}, "writer": {lockmgr.Exclusive(), lockmgr.Fenced()}} {
+		t.Run(name, func(t *testing.T) {
+			s, a, b := startServer(t, lockmgr.Options{})
+			var last atomic.Int64
+			turns := func(m *lockmgr.Manager, n int) {
+				for range n {
+					l := mustLock(t, m, "a", opts...)
+					require.LessOrEqual(t, last.Swap(l.Token()), l.Token())
+					mustUnlock(t, l)
+				}
+			}
+			var other sync.WaitGroup
+			other.Go(func() { turns(a, 200) })
+			turns(b, 300)
+			other.Wait()
+			scripts, start := a.Stats().Scripts, time.Now()
+			turns(b, 100)
+			require.LessOrEqual(t, a.Stats().Scripts-scripts, uint64(2), "it gives the lock on, and leaves")
+			require.Less(t, time.Since(start), time.Second, "a grant that nobody takes would last for two seconds")
+			faults.Eventually(t, func() bool {
+				left := strings.Fields(faults.Do(t, s, "KEYS", "*"))
+				return len(slices.DeleteFunc(left, func(key string) bool { return key == "redisson_lock_token:{a}" })) == 0
+			}, "the line ends")
+		})
+	}
 }

@@ -21,8 +21,8 @@ type lineCall struct {
 	others  string // further owners, separated by spaces
 }
 
-func (s *scriptServer) lineAcquire(t testing.TB, c lineCall) string {
-	t.Helper()
+// wants is what the manager wants of the line.
+func (c lineCall) wants() string {
 	waits, flags, note, tokens := 50_000, "", "", 0
 	if c.once {
 		waits = 0
@@ -39,8 +39,20 @@ func (s *scriptServer) lineAcquire(t testing.TB, c lineCall) string {
 	if !c.silent {
 		note = fmt.Sprintf(" %s text 20000 5ec7e7 %d", c.place, tokens)
 	}
-	args := []string{"30000", "0", fmt.Sprintf("%s %d %d %s%s", c.manager, c.id, waits, flags, note), fmt.Sprintf("%s:%d", c.manager, c.id)}
+	return fmt.Sprintf("%s %d %d %s%s", c.manager, c.id, waits, flags, note)
+}
+
+func (s *scriptServer) lineAcquire(t testing.TB, c lineCall) string {
+	t.Helper()
+	args := []string{"30000", "0", c.wants(), fmt.Sprintf("%s:%d", c.manager, c.id)}
 	return s.show(s.run(t, s.wire, "acquire", []string{theLock}, append(args, strings.Fields(c.others)...)))
+}
+
+// rejoin is a release by which a manager joins the line again.
+func (s *scriptServer) rejoin(t testing.TB, c lineCall) string {
+	t.Helper()
+	args := append([]string{c.wants()}, strings.Fields(c.others)...)
+	return s.show(s.run(t, s.wire, "release", []string{theLock}, append(args, theChannel)))
 }
 
 // leave is a release by which a manager leaves the line.
@@ -101,12 +113,12 @@ func TestScript_Line(t *testing.T) {
 		require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "b", id: 2, place: "101"}), "asks again")
 		require.Equal(t, "30000", s.lineAcquire(t, lineCall{manager: "d", id: 1, once: true}), "does not join")
 		require.Equal(t, "a:1=1 for 30000 b c", s.line(t))
-		require.Equal(t, "[0]", s.release(t, "a:1"))
+		require.Equal(t, "[0 1]", s.release(t, "a:1"))
 		require.Equal(t, "b:101=1 for 20000 c", s.line(t))
 		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
 		require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "b", id: 3, others: "b:2 b:101"}), "the message was lost")
 		require.Equal(t, "b:3=1 for 30000 c", s.line(t))
-		require.Equal(t, "[0]", s.release(t, "b:3", "b:2"))
+		require.Equal(t, "[0 1]", s.release(t, "b:3", "b:2"))
 		require.Equal(t, ":c 101 text 20000 1", told(e.heard(t)), "with a token")
 		require.Equal(t, "c:101=1 for 20000", s.line(t))
 		require.Equal(t, "0", s.release(t, "c:101"))
@@ -252,7 +264,7 @@ func TestScript_LineLeave(t *testing.T) {
 		wait()
 		s.release(t, "a:1")
 		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
-		require.Equal(t, "[0]", s.leave(t, "b", 2, "b:101"), "granted meanwhile")
+		require.Equal(t, "[0 1]", s.leave(t, "b", 2, "b:101"), "granted meanwhile")
 		require.Equal(t, ":c 101 text 20000 0", told(e.heard(t)))
 		require.Equal(t, "c:101=1 for 20000", s.line(t))
 
@@ -271,5 +283,39 @@ func TestScript_LineLeave(t *testing.T) {
 		require.Contains(t, s.leave(t, "b", 2, "b:101"), "WRONGTYPE")
 		s.do(t, "DEL", theLock)
 		require.Equal(t, "c", s.line(t), "b has left all the same")
+	})
+}
+
+// A release joins the line behind those who wait. It joins no empty line, and a copy that runs late changes nothing.
+func TestScript_LineRejoin(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		if s.mini != nil {
+			return // it has no INFO replication
+		}
+		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		e := listen(t, s, theChannel+":a", theChannel+":b")
+		again := lineCall{manager: "a", id: 2, others: "a:1"}
+		require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "b", id: 1}))
+		require.Equal(t, "[0 2]", s.rejoin(t, again))
+		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
+		require.Equal(t, "b:101=1 for 20000 a", s.line(t))
+		require.Equal(t, "nil", s.rejoin(t, again), "a late copy")
+		require.Equal(t, "b:101=1 for 20000 a", s.line(t))
+		require.Equal(t, "[0 1]", s.release(t, "b:101"))
+		require.Equal(t, ":a 102 text 20000 0", told(e.heard(t)))
+		require.Equal(t, "a:102=1 for 20000", s.line(t))
+		require.Equal(t, "nil", s.rejoin(t, again), "a late copy, while the manager holds the lock")
+		require.Equal(t, "a:102=1 for 20000", s.line(t))
+		require.Equal(t, "0", s.rejoin(t, lineCall{manager: "a", id: 3, others: "a:102"}), "nobody waits")
+		require.Equal(t, "", s.line(t))
+
+		s.prepare(t, "HSET L mode write a:1:write 1; PEXPIRE L 20000")
+		channel := "redisson_rwlock:{" + theLock + "}"
+		e = listen(t, s, channel+":a", channel+":b")
+		require.Equal(t, "20000", s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, []string{"write", "30000", "0", lineCall{manager: "b", id: 1}.wants(), "{" + theLock + "}", "b:1"})))
+		require.Equal(t, "[0 2]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{again.wants(), "{" + theLock + "}", "a:1", channel})))
+		require.Len(t, e.heard(t), 1)
+		require.Equal(t, "[0 1]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", "{" + theLock + "}", "b:101", channel})))
+		require.Contains(t, e.heard(t)[0], channel+":a 102 text")
 	})
 }

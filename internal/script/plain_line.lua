@@ -167,9 +167,19 @@ local function refusal(key, want, n, free)
   return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left, true
 end
 
+-- rejoin joins the line behind the managers that were served, if the manager wants that, and returns 2. If
+-- the manager has not joined, rejoin returns 1.
+local function rejoin(key, want)
+  if not string.find(want, '^%S+ %d+ %d') then
+    return 1
+  end
+  local ok, joined = pcall(enter, key, want, whole)
+  return ok and joined and 2 or 1
+end
+
 -- released serves the line of a plain lock from which an owner was removed, and tells the clients that
 -- stand in no line. It returns what release.lua returns.
-local function released(key, channel, owner)
+local function released(key, channel, owner, want)
   local free = type(redis.pcall('DEL', key)) == 'number' -- a record has one holder: what is left has none
   local line, wants = keysOf(key)
   local manager = string.match(owner, '^(.*):%d+$')
@@ -182,7 +192,7 @@ local function released(key, channel, owner)
   end
   -- After a grant the lock is taken, and nobody needs to know.
   local told = ok and given and 0 or publish(channel, ok and '00' or '0')
-  return ok and left and {told} or told
+  return ok and left and {told, rejoin(key, want)} or told
 end
 
 -- yield leaves the line of a lock although the manager wants the lock, and serves the line.

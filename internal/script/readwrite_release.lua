@@ -1,7 +1,8 @@
 -- readwrite_release.lua gives up this manager's entry of a read-write lock, and tells those who wait.
 --
 -- KEYS[1]   lock
--- ARGV[1]   "manager id" of a manager that leaves the line with this script, see line.lua; or empty
+-- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what a writer's manager wants
+--           that joins the line again if others come next, see line.lua; or empty
 -- ARGV[2]   the prefix of the readers' keys
 -- ARGV[3..] every holder of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
@@ -11,7 +12,8 @@
 --         bulk string released, but the message could not be published: why
 --         array       released. One element: others still read, so there was no message; how many clients
 --                     subscribe that stand in no line, or -1 when the server would not say. Two elements:
---                     the number or the text as above, and 1: a manager of the line was told
+--                     the number or the text as above, and 1: a manager of the line was told; or 2: this manager
+--                     has joined again, too
 --
 -- Safe to repeat: the second run returns nil. A reader whose own key has expired
 -- is removed, and the record lives no longer than the last of the readers. All is read
@@ -30,7 +32,7 @@ local function life(own)
 end
 local line = redis.pcall('EXISTS', beside(key, 'line')) ~= 0 and theLine() -- or an error: it may be at the other master
 
-if line then
+if line and string.find(ARGV[1], '^%S+ %d+$') then
   pcall(line.depart, key, ARGV[1]) -- before what fails if the key holds no lock
 end
 
@@ -98,4 +100,4 @@ if left and not wrote and longest * 2 >= before then
 end
 -- After a grant nobody needs to know.
 local reached = ok and given and 0 or publish(channel, (ok and '0' or '') .. (wrote and '1' or '0'))
-return ok and told and {reached, 1} or reached
+return ok and told and {reached, line.rejoin(key, ARGV[1])} or reached

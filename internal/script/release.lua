@@ -1,7 +1,8 @@
 -- release.lua gives a lock up and tells those who wait.
 --
 -- KEYS[1]   lock
--- ARGV[1]   "manager id" of a manager that leaves the line with this script, see line.lua; or empty
+-- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what a manager wants that
+--           joins the line again if others come next, see line.lua; or empty
 -- ARGV[2..] every owner of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
 --
@@ -9,7 +10,8 @@
 --         integer     released; how many clients subscribe that stand in no line
 --         bulk string released, but the message could not be published: why
 --         array       released, and the first manager of the line was granted the lock, or told: see
---                     line.lua. The number or the text as above. After a grant there is no message
+--                     line.lua. The number or the text as above, and 1, or 2 if this manager has joined
+--                     again. After a grant there is no message
 --
 -- Safe to repeat: the second run returns nil. Deleting comes first: it works
 -- when the server is out of memory, and publishing can't undo it. The line is served also if the record
@@ -18,7 +20,7 @@
 -- The channel is no key: while a slot of a cluster is moved, a server runs no script
 -- that has some of its keys and not the others.
 local key, channel = KEYS[1], ARGV[#ARGV]
-if ARGV[1] ~= '' then
+if string.find(ARGV[1], '^%S+ %d+$') then
   pcall(theLine().depart, key, ARGV[1]) -- before what fails if the key holds no lock
 end
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
@@ -29,7 +31,7 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
     pcall(line.serve, key)
     return false
   end
-  local ok, out = pcall(line.released, key, channel, ARGV[2])
+  local ok, out = pcall(line.released, key, channel, ARGV[2], ARGV[1])
   if ok then
     return out
   end

@@ -18,7 +18,7 @@ local function release(key, owner, channel)
       pcall(line.serve, key)
       return false
     end
-    local ok, out = pcall(line.released, key, channel, owner)
+    local ok, out = pcall(line.released, key, channel, owner, '')
     if ok then
       return out
     end

@@ -237,6 +237,12 @@ func (m *Machine) restName(n *name) {
 			return
 		}
 	}
+	if p := n.position(); p != nil && p.kept > 0 {
+		if p.kept = 0; n.details.special.leftovers(n) {
+			m.release(&n.entry)
+			return
+		}
+	}
 	if n.sub != subNone {
 		m.unsubscribe(n)
 	}

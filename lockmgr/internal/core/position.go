@@ -27,7 +27,8 @@ import "slices"
 //
 // An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
 // after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
-// end.
+// end, with the same script. A release joins the line also if nobody waits here, but a request is
+// likely to come: see ahead.go.
 type position struct {
 	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
 	leaves uint64 // the script in flight that leaves the line, or zero
@@ -39,6 +40,8 @@ type position struct {
 	side     Side     // of that hold
 	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
 	outside  bool     // the newest script that should join the line could not: see steps
+	fenced   bool     // the newest script that has joined wanted a token
+	ahead
 	grants
 
 	others outsiders
@@ -73,11 +76,18 @@ func (n *name) isLock() bool {
 
 // fill sets what an operation does to the line. A try may join or leave the line if the name is
 // subscribed, or if a script may have joined. The first try does neither, so that it may share a command:
-// most often there is no line.
+// most often there is no line. A release that keeps the record for a reservation does neither.
 func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	n := e.of
-	op.Lined = op.Verb == VerbAcquire && (n.sub != subNone || p.joined != 0)
-	if !op.Lined && op.Verb != VerbRelease || op.Reserve > 0 { // a reservation leaves no line
+	switch {
+	case op.Verb == VerbAcquire && (n.sub != subNone || p.joined != 0):
+		op.Lined = true
+	case op.Verb == VerbRelease && op.Reserve == 0:
+		if e.number != 0 {
+			p.turnOver(m.now, e.since)
+		}
+		op.Lined = p.rejoins(m, e)
+	default:
 		return
 	}
 	if p.fillLine(m, n, op); p.place != 0 {
@@ -95,23 +105,31 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	if op.Waits == 0 || m.cfg.GrantSecret == "" {
 		return
 	}
-	if r := n.queue.head; p.place != 0 && p.side != r.Side { // the first request has left
+	side := Alone
+	if r := n.queue.head; r != nil {
+		side, p.fenced = r.Side, r.Fenced
+	}
+	if p.place != 0 && p.side != side { // the first request has left
 		p.unwanted, p.place = append(p.unwanted, p.place), 0
 	}
 	if p.place == 0 {
-		p.place, p.side = m.number(), n.queue.head.Side
+		p.place, p.side = m.number(), side
 	}
 	spare.Join = append(spare.Join, p.place)
 	spare.Secret, spare.GrantLease = m.cfg.GrantSecret, min(m.cfg.GrantLease, m.cfg.Lease)
-	spare.Fenced = n.queue.head.Fenced
+	spare.Fenced = p.fenced
 }
 
 // fillLine sets in op whether the script joins or leaves the line, and notes that here.
 func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	switch {
 	case op.Verb == VerbAcquire && n.somebodyWaits():
+		p.asks(m.now)
+		op.only = !p.acquires(n)
+		fallthrough
+	case op.Verb == VerbRelease && op.Lined:
 		op.Waits, op.Deaf = m.remembered(), n.sub != subOn || !m.cfg.TrustSubscribers
-		op.only, p.joined = !p.acquires(n), op.ID
+		p.joined = op.ID
 	case op.Verb == VerbRelease && p.mustLeave(n):
 		op.Leaves, p.leaves = true, op.ID
 	}
@@ -126,7 +144,7 @@ func (p *position) takes(n *name, number uint64) bool {
 // acquired notes that the server has removed the manager from the line, and that nothing is known of the
 // others who wait.
 func (p *position) acquired(n *name) {
-	p.place, p.joined, p.others.lost = 0, 0, 0
+	p.place, p.joined, p.kept, p.others.lost = 0, 0, 0, 0
 	n.details.run.noOthers, n.details.run.fresh = false, false
 }
 
@@ -140,7 +158,8 @@ func (p *position) answered(m *Machine, r *Reply) {
 	}
 	// Beside another kind the position ends by itself: the manager asks no more.
 	left := op.Leaves || op.only && (r.OK || r.OtherKind)
-	if r.Ran == Yes && left && p.joined <= op.ID {
+	notJoined := op.Verb == VerbRelease && op.Lined && !r.Rejoined
+	if (r.Ran == Yes && left || r.Ran != Maybe && notJoined) && p.joined <= op.ID {
 		p.joined = 0
 	}
 	if p.leaves == op.ID {
@@ -153,6 +172,9 @@ func (p *position) answered(m *Machine, r *Reply) {
 		return
 	}
 	p.ranAt(op.Sent)
+	if r.Rejoined && (p.again || n.queue.head != nil) && !slices.Contains(p.unwanted, p.place) {
+		p.kept = op.Sent + m.lookAgain()
+	}
 	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
 		p.steps(m, n, r.Outside)
 	}
@@ -177,7 +199,7 @@ func (p *position) leftovers(n *name) bool {
 // mustLeave reports whether a script must leave the line. No script leaves while an acquire is in
 // flight: the acquire may join, and mustLeave is called again after its answer.
 func (p *position) mustLeave(n *name) bool {
-	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
+	return p.joined != 0 && p.kept == 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
 }
 
 // acquires reports whether an acquire is in flight.
@@ -190,7 +212,7 @@ func (p *position) acquires(n *name) bool {
 	return false
 }
 
-func (p *position) givenUp() { p.unwanted, p.place, p.joined = nil, 0, 0 }
+func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.kept = nil, 0, 0, 0 }
 
 // hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
 func (p *position) hear(m *Machine, n *name) {
@@ -266,8 +288,11 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // a script removes the record itself. While the lock is held here, the record is that of the hold.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	first, g := &n.entry, ev.Grant
+	if ev.Place == OwnPlace && ev.Message && !n.somebodyWaits() {
+		p.ahead = ahead{} // joined in vain
+	}
 	if g.Number != 0 && !p.takes(n, g.Number) && !(g.Number == p.place && p.leaves != 0) && first.phase != held && first.phase != passing {
-		p.unwanted = append(p.unwanted, g.Number)
+		p.unwanted, p.newest = append(p.unwanted, g.Number), Grant{}
 	}
 	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
 		p.others.hear(m.now, &n.details.run, &m.cfg)

@@ -28,6 +28,7 @@ type Coverage struct {
 	Merged          uint64
 	Hopeless        uint64
 	Adopted         uint64
+	Rejoined        uint64 // releases that joined the line
 	CounterFailed   uint64
 	Sets            SetCoverage
 	Permits         PermitsCoverage
@@ -91,6 +92,7 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Merged += o.Merged
 	c.Hopeless += o.Hopeless
 	c.Adopted += o.Adopted
+	c.Rejoined += o.Rejoined
 	c.CounterFailed += o.CounterFailed
 	c.Sets.add(&o.Sets)
 	c.Permits.add(&o.Permits)
@@ -190,6 +192,9 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	f("lease too short", c.Hopeless)
 	f("owner adopted", c.Adopted)
 	f("failed for the counter", c.CounterFailed)
+	if c.Kind == core.Exclusive || c.Kind == core.ReadWrite {
+		f("line joined by a release", c.Rejoined)
+	}
 	if c.Kind == core.Several {
 		c.Sets.each(f)
 	}

@@ -73,7 +73,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			c.listen(e.channel(op.Name), "0", countOfPublished) // no line was served where nobody listens
 		},
 		many: releaseMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 && !op.Leaves },
+		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 && !op.Leaves && !op.Lined },
 		join: func(e *encoder, op *core.Op, c *Command) {
 			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.OtherNumbers[0]), e.channel(op.Name))
 		},
@@ -107,10 +107,11 @@ func (e *encoder) want(op *core.Op) string {
 	return strings.Join(words, " ")
 }
 
-// leaving returns the first words of such a text if the manager leaves the line.
+// leaving returns the first words of such a text if the manager leaves the line with a release, and what
+// the manager wants if it joins the line again.
 func (e *encoder) leaving(op *core.Op) string {
 	if !op.Leaves {
-		return ""
+		return e.want(op)
 	}
 	return e.inLine(op) + " " + decimal(op.ID)
 }
@@ -242,8 +243,8 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 }
 
 func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
-	if op.Kind == core.Exclusive && (a.is(Int) || a.is(Text)) { // a manager of the line was told
-		r.HandedOn = true
+	if a.is(Int, Int) || a.is(Text, Int) { // a manager of the line was told
+		r.HandedOn, r.Rejoined = true, a.Array[1].Int == 2
 		a = &a.Array[0]
 	}
 	switch a.Kind {
@@ -261,7 +262,7 @@ func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 
 // untold returns why the message of a release could not be published, or nil.
 func untold(a *Answer) *Failure {
-	if a.is(Text) || a.is(Text, Int) {
+	if a.is(Text, Int) {
 		a = &a.Array[0]
 	}
 	if a.Kind != Text {

@@ -55,13 +55,9 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			c.listen(ChannelOf(op.Kind, op.Name), "1", countOfShared)
 		},
 		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
-			switch {
-			case a.is(Int): // others still read
+			if a.is(Int) { // others still read
 				r.OK, r.Subscribers = true, a.Array[0].Int
 				return true
-			case a.is(Int, Int), a.is(Text, Int): // a manager of the line was told
-				r.HandedOn = true
-				a = &a.Array[0]
 			}
 			return readReleased(op, a, r)
 		},
@@ -119,9 +115,6 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 func countOfShared(a *Answer) (*int64, bool) {
 	if a.is(Int) {
 		return &a.Array[0].Int, false
-	}
-	if a.is(Int, Int) {
-		a = &a.Array[0]
 	}
 	return countOfPublished(a)
 }

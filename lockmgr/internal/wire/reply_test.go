@@ -32,3 +32,18 @@ func TestRenewal_TellsOfEachLease(t *testing.T) {
 	require.False(t, r[1].OK)
 	require.Equal(t, OutOfMemory, b.answer(&b.tasks[2]).Failure.Kind)
 }
+
+// A release that joins the line again says what the manager wants of the line, and shares no command. The reply
+// says whether the manager has joined.
+func TestRelease_JoinsTheLine(t *testing.T) {
+	op := released("a", 1)
+	op.ID, op.Lined, op.Waits = 7, true, lease
+	op.Line = &core.Line{Join: []uint64{5}, Secret: "5ec7e7", GrantLease: lease}
+	b := batchOf(tasks(op, released("b", 2)))
+	require.Len(t, b.commands, 2)
+	require.Equal(t, "u 7 "+millis(lease)+"  5 0 "+millis(lease)+" 5ec7e7 0", b.commands[0].Args[0])
+	for last, joined := range map[int64]bool{1: false, 2: true} {
+		r := Decode(op, &Answer{Kind: Array, Array: []Answer{{Kind: Int}, {Kind: Int, Int: last}}}, fail)
+		require.Equal(t, []bool{true, true, joined}, []bool{r.OK, r.HandedOn, r.Rejoined})
+	}
+}

@@ -120,6 +120,18 @@ func (c *shares) check(t *testing.T, hold time.Duration, r Result) {
 	}
 }
 
+// Managers with one caller each that asks again and again: a grant costs one command, because the release joins the
+// line for the next request.
+func TestTurns_OneCommandAGrant(t *testing.T) {
+	skipIfRaced(t)
+	for n := 2; n <= 4; n++ {
+		for _, hold := range holds {
+			r := run(t, Config{Seed: *seed, Clients: managers(1, 1, 1, 1)[:n], Hold: hold, Time: 300 * time.Millisecond})
+			require.LessOrEqual(t, r.Commands, r.Grants+10*n+r.Grants/50)
+		}
+	}
+}
+
 // TestDrain has four managers with 250 callers each. Each caller takes the lock once.
 func TestDrain(t *testing.T) {
 	skipIfRaced(t)
