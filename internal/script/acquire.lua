@@ -28,14 +28,6 @@
 local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
 
--- refused returns the answer to a manager that others come before.
-local function refused(left, joined)
-  if joined or want == '' then
-    return left
-  end
-  return {left, 0}
-end
-
 if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
   line = theLine()
   if redis.call('EXISTS', key) == 1 then
@@ -51,12 +43,12 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
         return {ttl}
       end
       local ok, joined = pcall(line.enter, key, want, whole)
-      return refused(ttl, ok and joined)
+      return refused(want, ttl, ok and joined)
     end
   else
     local ok, left, joined = pcall(line.refusal, key, want, whole, whole)
     if ok and left then
-      return refused(left, joined)
+      return refused(want, left, joined)
     end
   end
 end

@@ -309,16 +309,6 @@ local function clean()
   end
 end
 
--- server returns the replication ID of the server, or '' if the user may not ask.
-local replid
-local function server()
-  if not replid then
-    local info = redis.pcall('INFO', 'replication')
-    replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
-  end
-  return replid
-end
-
 -- remember notes that the script has run, while anybody waits.
 local function remember()
   if not late and head() then

@@ -35,3 +35,12 @@ local function publish(channel, message)
   end
   return told > 0 and outsiders(channel) or told
 end
+
+-- refused returns what an acquire returns to a manager that others come before. left is for how many
+-- milliseconds the others have the lock.
+local function refused(want, left, joined)
+  if joined or want == '' then
+    return left
+  end
+  return {left, 0}
+end

@@ -10,16 +10,6 @@ local function keysOf(key)
   return beside(key, 'line'), beside(key, 'wants'), channels .. tag, 'redisson_lock_token:' .. tag, tag
 end
 
--- server returns the replication ID of the server, or '' if the user may not ask.
-local replid
-local function server()
-  if not replid then
-    local info = redis.pcall('INFO', 'replication')
-    replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
-  end
-  return replid
-end
-
 -- record writes the record of a free lock, and returns the error if it can't.
 local function record(key, holder, reads, lease)
   local err

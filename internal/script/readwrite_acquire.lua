@@ -40,14 +40,6 @@ local function alive(own)
   return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
 
--- refused returns the answer to a manager that others come before.
-local function refused(left, joined)
-  if joined or want == '' then
-    return left
-  end
-  return {left, 0}
-end
-
 local line = redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 and theLine() -- or an error: the line may be at the other master
 local mode = line and redis.call('HGET', key, 'mode')
 local others, ours, ttl = false, false, -1
@@ -72,7 +64,7 @@ if mode then
   others = redis.call('HLEN', key) > 1
   if others and (mode == 'write' or side == 'write') then
     local ok, joined = pcall(line.enter, key, want, n)
-    return refused(ttl, ok and joined)
+    return refused(want, ttl, ok and joined)
   end
 elseif line and redis.call('EXISTS', key) == 1 then
   return {redis.call('PTTL', key)}
@@ -83,7 +75,7 @@ if line and not ours then
   end
   local ok, left, joined = pcall(line.refusal, key, want, n, others and whole - 1 or whole)
   if ok and left then
-    return refused(left, joined)
+    return refused(want, left, joined)
   end
 end
 local last

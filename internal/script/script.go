@@ -18,7 +18,7 @@ var files embed.FS
 var begins = []struct {
 	scripts, parts, channels string
 }{
-	{"fair_", "fair", ""},
+	{"fair_", "server fair", ""},
 	{"permits_acquire", "line", ""},
 	{"permits_release", "plain line", ""},
 	{"permits_return", "line", ""},
@@ -40,7 +40,7 @@ func Text(name string) string {
 		case !strings.HasPrefix(name, b.scripts):
 			continue
 		case b.channels != "":
-			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("plain_line") +
+			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("server") + read("plain_line") +
 				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, rejoin = rejoin, released = released}\nend\n" + text
 		}
 		for _, part := range slices.Backward(strings.Fields(b.parts)) {
@@ -64,7 +64,7 @@ func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".lua")
-		if !slices.Contains([]string{"fair", "line", "plain", "plain_line"}, name) {
+		if !slices.Contains([]string{"fair", "line", "plain", "plain_line", "server"}, name) {
 			names = append(names, name)
 		}
 	}
