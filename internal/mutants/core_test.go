@@ -80,7 +80,6 @@ var coreMutants = []mutant{
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
 	{"permits", "told while an entry passes, it does not ask", machine, "position.told", "m.ask(e)", "", stories},
 	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.runOver(e)", "false", stories},
-	{"permits", "outsiders get no pause", machine, "outsiders.advance", "o.until = o.end", "", stories},
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
 	{"fair lock", "a place that is missing stays lost", machine, "line.answered", "r.Missing && !x.Once", "false", stories},
@@ -92,10 +91,8 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
 	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
 	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < all.ran || ", "", stories},
-	{"fair lock", "rows of places fall apart", machine, "line.fill", "op.Verb != VerbAcquire && l.passed", "false", stories},
 	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
 	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.details.special.takes(n, g.Number) || ", "", stories},
-	{"fair lock", "a grant that nobody wants stays", machine, "Machine.wake", "n.details.special.told(m, n, ev)", "", stories},
 	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wakeEntry", "e.phase == passing && ev.Grant.Number != 0", "ev.Grant.Number != 0", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},
 
@@ -103,10 +100,13 @@ var coreMutants = []mutant{
 	{"line", "a grant by message for another side", machine, "position.takes", " && n.queue.head.Side == p.side", "", rwSeeds},
 	{"line", "a place outlives a script without an answer", machine, "position.answered", "r.Ran == Maybe && p.place != 0", "false", seeds},
 	{"line", "a script does not name the place", machine, "position.fill", "op.OtherNumbers = append(op.OtherNumbers, p.place)", "", stories},
-	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, g.Number)", "", stories},
+	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted, p.newest = append(p.unwanted, g.Number), Grant{}", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "position.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
 	{"line", "no pause for a client that was never heard", machine, "Machine.releasedBeside", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
 	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
+	{"line", "a release joins although no request is likely", machine, "position.rejoins", "p.again && n.kind == Exclusive", "n.kind == Exclusive", stories},
+	{"line", "a release joins after it has joined in vain", machine, "position.told", "p.ahead = ahead{} // joined in vain", "", stories},
+	{"line", "nobody leaves the line that a release has joined", machine, "Machine.restName", "n.details.special.leftovers(n)", "false", stories},
 
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},
 }
