@@ -45,7 +45,7 @@ func TestFair_WordsOfACommand(t *testing.T) {
 		require.Equal(t, []string{"a"}, c.names(), "%v", tt.op.Verb)
 	}
 	for _, s := range []*Script{fairAcquire, fairTransfer, fairRelease} {
-		require.True(t, strings.HasPrefix(s.Text, script.Text("fair")), "%s lacks the common part", s.Name)
+		require.True(t, strings.HasPrefix(s.Text, script.Text("server")+script.Text("fair")), "%s lacks the common part", s.Name)
 	}
 }
 
