@@ -48,8 +48,8 @@ func (s *scriptServer) lineAcquire(t testing.TB, c lineCall) string {
 	return s.show(s.run(t, s.wire, "acquire", []string{theLock}, append(args, strings.Fields(c.others)...)))
 }
 
-// rejoin is a release by which a manager joins the line again.
-func (s *scriptServer) rejoin(t testing.TB, c lineCall) string {
+// joinBehind is a release by which a manager joins the line.
+func (s *scriptServer) joinBehind(t testing.TB, c lineCall) string {
 	t.Helper()
 	args := append([]string{c.wants()}, strings.Fields(c.others)...)
 	return s.show(s.run(t, s.wire, "release", []string{theLock}, append(args, theChannel)))
@@ -287,7 +287,7 @@ func TestScript_LineLeave(t *testing.T) {
 }
 
 // A release joins the line behind those who wait. It joins no empty line, and a copy that runs late changes nothing.
-func TestScript_LineRejoin(t *testing.T) {
+func TestScript_LineJoinedByARelease(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {
 			return // it has no INFO replication
@@ -296,17 +296,17 @@ func TestScript_LineRejoin(t *testing.T) {
 		e := listen(t, s, theChannel+":a", theChannel+":b")
 		again := lineCall{manager: "a", id: 2, others: "a:1"}
 		require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "b", id: 1}))
-		require.Equal(t, "[0 2]", s.rejoin(t, again))
+		require.Equal(t, "[0 2]", s.joinBehind(t, again))
 		require.Equal(t, ":b 101 text 20000 0", told(e.heard(t)))
 		require.Equal(t, "b:101=1 for 20000 a", s.line(t))
-		require.Equal(t, "nil", s.rejoin(t, again), "a late copy")
+		require.Equal(t, "nil", s.joinBehind(t, again), "a late copy")
 		require.Equal(t, "b:101=1 for 20000 a", s.line(t))
 		require.Equal(t, "[0 1]", s.release(t, "b:101"))
 		require.Equal(t, ":a 102 text 20000 0", told(e.heard(t)))
 		require.Equal(t, "a:102=1 for 20000", s.line(t))
-		require.Equal(t, "nil", s.rejoin(t, again), "a late copy, while the manager holds the lock")
+		require.Equal(t, "nil", s.joinBehind(t, again), "a late copy, while the manager holds the lock")
 		require.Equal(t, "a:102=1 for 20000", s.line(t))
-		require.Equal(t, "0", s.rejoin(t, lineCall{manager: "a", id: 3, others: "a:102"}), "nobody waits")
+		require.Equal(t, "0", s.joinBehind(t, lineCall{manager: "a", id: 3, others: "a:102"}), "nobody waits")
 		require.Equal(t, "", s.line(t))
 
 		s.prepare(t, "HSET L mode write a:1:write 1; PEXPIRE L 20000")

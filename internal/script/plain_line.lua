@@ -157,10 +157,9 @@ local function refusal(key, want, n, free)
   return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left, true
 end
 
--- rejoin joins the line behind the managers that were served, if the manager wants that, and returns 2. If
--- the manager has not joined, rejoin returns 1.
-local function rejoin(key, want)
-  if not string.find(want, '^%S+ %d+ %d') then
+-- joinBehind joins the end of the line if want says so. It returns 2 if the manager stands in the line, else 1.
+local function joinBehind(key, want)
+  if not string.find(want, '^%S+ %d+ [1-9]') then
     return 1
   end
   local ok, joined = pcall(enter, key, want, whole)
@@ -182,7 +181,7 @@ local function released(key, channel, owner, want)
   end
   -- After a grant the lock is taken, and nobody needs to know.
   local told = ok and given and 0 or publish(channel, ok and '00' or '0')
-  return ok and left and {told, rejoin(key, want)} or told
+  return ok and left and {told, joinBehind(key, want)} or told
 end
 
 -- yield leaves the line of a lock although the manager wants the lock, and serves the line.

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]   lock
 -- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what a writer's manager wants
---           that joins the line again if others come next, see line.lua; or empty
+--           that joins the line if others come next, see line.lua; or empty
 -- ARGV[2]   the prefix of the readers' keys
 -- ARGV[3..] every holder of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
@@ -13,7 +13,7 @@
 --         array       released. One element: others still read, so there was no message; how many clients
 --                     subscribe that stand in no line, or -1 when the server would not say. Two elements:
 --                     the number or the text as above, and 1: a manager of the line was told; or 2: this manager
---                     has joined again, too
+--                     has joined the line, too
 --
 -- Safe to repeat: the second run returns nil. A reader whose own key has expired
 -- is removed, and the record lives no longer than the last of the readers. All is read
@@ -100,4 +100,4 @@ if left and not wrote and longest * 2 >= before then
 end
 -- After a grant nobody needs to know.
 local reached = ok and given and 0 or publish(channel, (ok and '0' or '') .. (wrote and '1' or '0'))
-return ok and told and {reached, line.rejoin(key, ARGV[1])} or reached
+return ok and told and {reached, line.joinBehind(key, ARGV[1])} or reached

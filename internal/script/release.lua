@@ -2,7 +2,7 @@
 --
 -- KEYS[1]   lock
 -- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what a manager wants that
---           joins the line again if others come next, see line.lua; or empty
+--           joins the line if others come next, see line.lua; or empty
 -- ARGV[2..] every owner of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
 --
@@ -11,7 +11,7 @@
 --         bulk string released, but the message could not be published: why
 --         array       released, and the first manager of the line was granted the lock, or told: see
 --                     line.lua. The number or the text as above, and 1, or 2 if this manager has joined
---                     again. After a grant there is no message
+--                     the line. After a grant there is no message
 --
 -- Safe to repeat: the second run returns nil. Deleting comes first: it works
 -- when the server is out of memory, and publishing can't undo it. The line is served also if the record

@@ -9,4 +9,3 @@ local function server()
   end
   return replid
 end
-

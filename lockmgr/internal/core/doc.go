@@ -152,9 +152,9 @@
 //
 // A grant goes through passing to held in one step. So does an unlock if the next waiter needs no
 // answer first. Otherwise the entry stays in passing until a transfer is answered. A release leads
-// to asking if somebody waits here and others need not go first. If others must go first, or the
-// release has joined the line, the release leads to waiting, and so does the next request for an idle
-// entry.
+// to asking if somebody waits here. During a pause for outsiders, or if the release has joined the line, the
+// release leads to waiting instead, and so does a request for an idle entry. If the grant has come before the
+// answer to the release, the release leads to passing.
 //
 // An entry of a fair lock goes from passing to waiting if others come first.
 //
@@ -252,7 +252,7 @@
 // PassTime, if others wait. The server keeps the managers that wait in a line. The release that ends the
 // run grants the lock to the first of them, or tells the first that the lock or a permit is free. The
 // release of a lock also joins the line behind the others, for the requests that wait, or for one that is
-// likely to come: see ahead.go. For permits, the next acquire joins.
+// likely to come: see early.go. For permits, the next acquire joins.
 //
 // Outsiders stand in no line. A manager that hears them pauses after a run for as long as the run was: see
 // outsiders. Scripts report how many clients subscribe that stand in no line. A run ends with a short pause
@@ -278,7 +278,7 @@
 // phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. index.go
 // has what concerns names with several entries. set.go has what is special about a set, and
 // overlap.go how a set meets further names. gather.go has how sets and requests for several permits
-// gather. position.go has the line of the managers that wait, ahead.go the releases that join the line,
+// gather. position.go has the line of the managers that wait, early.go the releases that join the line,
 // outsiders.go the clients beside the line, line.go what a fair lock does to the queue of the server, and
 // grants.go the grants by message. pace.go has how many renewals a Tick sends. deadlock.go has the search
 // for owners that wait for each other. survey.go has what the shell may ask of all holds, and config.go
@@ -321,7 +321,7 @@
 //	renewal fails         tried again until the deadline, then lost
 //	grant too late        not handed out; the third fails the requests whose lease is
 //	                      no longer
-//	grant unwanted        goes to the next waiter, or is released. The next release joins no line
+//	grant unwanted        goes to the next waiter, or is released. The next release joins the line only for a request that waits
 //	tokens refused        requests for a token fail; plain requests try without
 //	handoff refused       the entry is released; if the release is refused, too, requests fail
 //	release failing       requests fail as above; a request with Once set fails at once

@@ -183,8 +183,8 @@ type Op struct {
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
 	// means: the request of the try does not wait, or, for kinds with a line, no request waits. Lined is
-	// set in an acquire that may join or leave the line, and in a release that joins the line again if
-	// others come next. Deaf is set if messages may not be delivered or counted. Leaves is set in a release
+	// set in an acquire that may join or leave the line, and in a release that joins the line if others
+	// come next. Deaf is set if messages may not be delivered or counted. Leaves is set in a release
 	// if the manager leaves the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
@@ -235,8 +235,8 @@ type Reply struct {
 	// HandedOn is set if a release has granted the lock to a manager of the line, or managers stand in the
 	// line, who come next.
 	HandedOn bool
-	// Rejoined is set if the manager has joined the line again behind them.
-	Rejoined bool
+	// Joined is set if the manager of the release has joined the line behind them.
+	Joined bool
 	// Item is the position, from 1, of the item of a set that others have.
 	Item int
 	// Front, Mixed and Missing are answers about the queue of a lock of kind Fair. Front is the

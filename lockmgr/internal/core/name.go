@@ -237,11 +237,10 @@ func (m *Machine) restName(n *name) {
 			return
 		}
 	}
-	if p := n.position(); p != nil && p.kept > 0 {
-		if p.kept = 0; n.details.special.leftovers(n) {
-			m.release(&n.entry)
-			return
-		}
+	if p := n.position(); p != nil && p.joined != 0 { // a release has joined
+		p.standsUntil = 0
+		m.release(&n.entry)
+		return
 	}
 	if n.sub != subNone {
 		m.unsubscribe(n)

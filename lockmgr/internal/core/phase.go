@@ -70,7 +70,7 @@ func (m *Machine) becomeReleasing(e *entry) {
 	if g := e.of.details.special.gathers(); g != nil && e.number != 0 && e.of.rules().parts(e) {
 		g.had = m.now
 	}
-	e.retried = false
+	e.retried, e.woken = false, false
 	m.renewals.Remove(e)
 	if e.of.hasDetails() {
 		e.upkeep().unknown.goneBy = 0

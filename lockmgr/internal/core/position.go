@@ -9,7 +9,7 @@ import "slices"
 // The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
 // refused acquire joins the line. A script that leaves something free grants it to the first manager, or
 // tells the managers for which it is, on a channel of each manager. A told manager asks. A manager that is
-// granted, or for which nobody waits any more, leaves the line.
+// granted leaves the line. So does one for which nobody waits, unless a request is likely: see early.go.
 //
 //	request ──▶ acquire: granted
 //	              │ refused: joins          told, poll
@@ -28,7 +28,7 @@ import "slices"
 // An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
 // after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
 // end, with the same script. A release joins the line also if nobody waits here, but a request is
-// likely to come: see ahead.go.
+// likely to come: see early.go.
 type position struct {
 	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
 	leaves uint64 // the script in flight that leaves the line, or zero
@@ -38,10 +38,10 @@ type position struct {
 
 	place    uint64   // the number of a hold that is granted by message, or zero
 	side     Side     // of that hold
-	unwanted []uint64 // numbers that messages have granted, and that nobody wants. The next script names them
+	unwanted []uint64 // numbers that a message has granted or may grant, and that nobody wants. The next script names them
 	outside  bool     // the newest script that should join the line could not: see steps
-	fenced   bool     // the newest script that has joined wanted a token
-	ahead
+	fenced   bool     // the newest request that has joined wanted a token. A release without a request joins as that request did
+	early
 	grants
 
 	others outsiders
@@ -84,9 +84,9 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		op.Lined = true
 	case op.Verb == VerbRelease && op.Reserve == 0:
 		if e.number != 0 {
-			p.turnOver(m.now, e.since)
+			p.learn(m.now, e.since, n.queue.head != nil)
 		}
-		op.Lined = p.rejoins(m, e)
+		op.Lined = p.releaseJoins(m, e)
 	default:
 		return
 	}
@@ -105,7 +105,7 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	if op.Waits == 0 || m.cfg.GrantSecret == "" {
 		return
 	}
-	side := Alone
+	side := Alone // only an exclusive lock joins without a request
 	if r := n.queue.head; r != nil {
 		side, p.fenced = r.Side, r.Fenced
 	}
@@ -124,14 +124,13 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	switch {
 	case op.Verb == VerbAcquire && n.somebodyWaits():
-		p.asks(m.now)
-		op.only = !p.acquires(n)
-		fallthrough
-	case op.Verb == VerbRelease && op.Lined:
+		p.acquireJoins(m.now)
 		op.Waits, op.Deaf = m.remembered(), n.sub != subOn || !m.cfg.TrustSubscribers
-		p.joined = op.ID
+		op.only, p.joined = !p.acquires(n), op.ID
+	case op.Verb == VerbRelease && op.Lined:
+		op.Waits, p.joined = m.lookEarly(n, p)*3/2, op.ID
 	case op.Verb == VerbRelease && p.mustLeave(n):
-		op.Leaves, p.leaves = true, op.ID
+		op.Leaves, p.leaves, p.standsUntil = true, op.ID, 0
 	}
 }
 
@@ -144,7 +143,7 @@ func (p *position) takes(n *name, number uint64) bool {
 // acquired notes that the server has removed the manager from the line, and that nothing is known of the
 // others who wait.
 func (p *position) acquired(n *name) {
-	p.place, p.joined, p.kept, p.others.lost = 0, 0, 0, 0
+	p.place, p.joined, p.standsUntil, p.others.lost = 0, 0, 0, 0
 	n.details.run.noOthers, n.details.run.fresh = false, false
 }
 
@@ -158,7 +157,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	}
 	// Beside another kind the position ends by itself: the manager asks no more.
 	left := op.Leaves || op.only && (r.OK || r.OtherKind)
-	notJoined := op.Verb == VerbRelease && op.Lined && !r.Rejoined
+	notJoined := op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (r.Ran == Yes && left || r.Ran != Maybe && notJoined) && p.joined <= op.ID {
 		p.joined = 0
 	}
@@ -166,19 +165,22 @@ func (p *position) answered(m *Machine, r *Reply) {
 		p.leaves = 0
 	}
 	if p.joined == 0 {
-		p.place = 0
+		p.place, p.standsUntil = 0, 0
 	}
 	if r.Ran != Yes {
 		return
 	}
 	p.ranAt(op.Sent)
-	if r.Rejoined && (p.again || n.queue.head != nil) && !slices.Contains(p.unwanted, p.place) {
-		p.kept = op.Sent + m.lookAgain()
+	if r.Joined && p.newest.Number != p.place && !e.woken {
+		p.standsUntil = op.Sent + op.Waits*2/3
 	}
 	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
 		p.steps(m, n, r.Outside)
 	}
 	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
+	if op.Verb == VerbRelease {
+		p.released(m.now)
+	}
 	if op.Verb == VerbRelease && n.hasDetails() {
 		m.releasedBeside(&p.others, e, r)
 	}
@@ -196,10 +198,12 @@ func (p *position) leftovers(n *name) bool {
 	return len(p.unwanted) > 0 && n.queue.head == nil || p.mustLeave(n)
 }
 
-// mustLeave reports whether a script must leave the line. No script leaves while an acquire is in
-// flight: the acquire may join, and mustLeave is called again after its answer.
+// mustLeave reports whether a script must leave the line. A position that a release has joined stays for a
+// request that is likely. No script leaves while an acquire is in flight: the acquire may join, and
+// mustLeave is called again after its answer.
 func (p *position) mustLeave(n *name) bool {
-	return p.joined != 0 && p.kept == 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
+	stays := p.standsUntil > 0 && p.expects(n)
+	return p.joined != 0 && !stays && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
 }
 
 // acquires reports whether an acquire is in flight.
@@ -212,7 +216,7 @@ func (p *position) acquires(n *name) bool {
 	return false
 }
 
-func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.kept = nil, 0, 0, 0 }
+func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.standsUntil = nil, 0, 0, 0 }
 
 // hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
 func (p *position) hear(m *Machine, n *name) {
@@ -271,7 +275,9 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
 		p.newest = ev.Grant
 	}
-	p.delivered[ev.Place] = ev.Subscribed
+	if p.delivered[ev.Place] = ev.Subscribed; !ev.Subscribed {
+		p.standsUntil = 0 // the server removes the position of who can't be told
+	}
 	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
 	ev.Message = ev.Message && (!ev.Served || p.outside)
@@ -288,11 +294,11 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // a script removes the record itself. While the lock is held here, the record is that of the hold.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	first, g := &n.entry, ev.Grant
-	if ev.Place == OwnPlace && ev.Message && !n.somebodyWaits() {
-		p.ahead = ahead{} // joined in vain
+	if ev.Place == OwnPlace && ev.Message && p.joined != 0 && !n.somebodyWaits() {
+		p.early = early{} // a release has joined for a request that did not come
 	}
 	if g.Number != 0 && !p.takes(n, g.Number) && !(g.Number == p.place && p.leaves != 0) && first.phase != held && first.phase != passing {
-		p.unwanted, p.newest = append(p.unwanted, g.Number), Grant{}
+		p.unwanted = append(p.unwanted, g.Number)
 	}
 	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
 		p.others.hear(m.now, &n.details.run, &m.cfg)

@@ -253,7 +253,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 	case e.of.queue.head != r:
 	case e.phase == idle:
 		if !e.of.served(e) {
-			m.wait(e)
+			m.waitOrAsk(e)
 		}
 	case e.phase == passing: // the record was kept
 		m.endPause(e, r)

@@ -214,7 +214,7 @@ func (s *story) line(line string) {
 		r.Final, r.OnlyThis, r.OtherKind = arg["final"] != "", arg["alone"] != "", arg["otherkind"] != ""
 		r.Kept, r.Shard = arg["kept"] != "", uint8(count("shard", 0))
 		r.TTL, r.Subscribers, r.Token = duration("ttl", 0), count("subscribers", 0), count("token", 0)
-		r.WriterWaits, r.HandedOn, r.Rejoined = arg["writer"] != "", arg["served"] != "", arg["rejoined"] != ""
+		r.WriterWaits, r.HandedOn, r.Joined = arg["writer"] != "", arg["served"] != "", arg["joined"] != ""
 		r.Front, r.Mixed, r.Missing = uint64(count("front", 0)), arg["mixed"] != "", arg["missing"] != ""
 		if r.Op.Kind == Permits {
 			r.Partly, r.Gathered, r.Limit = arg["partly"] != "", arg["gathered"] != "", count("limit", 0)

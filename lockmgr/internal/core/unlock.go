@@ -148,7 +148,7 @@ func (m *Machine) afterRelease(e *entry) {
 	case n.queue.head == nil, m.closing, n.served(e):
 		m.rest(e)
 	default:
-		m.wait(e)
+		m.waitOrAsk(e)
 	}
 }
 

@@ -78,6 +78,8 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		// missed, whether at the start or after a reconnection.
 		e.woken = e.woken || ev.Message || ev.Confirmed
 		n.details.special.signal(ev)
+	case releasing: // the release may join the line
+		e.woken = e.woken || ev.Message || ev.Confirmed || gap
 	case waiting:
 		m.wakeWaiting(e, ev, gap)
 	}

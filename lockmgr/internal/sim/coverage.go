@@ -28,7 +28,7 @@ type Coverage struct {
 	Merged          uint64
 	Hopeless        uint64
 	Adopted         uint64
-	Rejoined        uint64 // releases that joined the line
+	JoinedByRelease uint64 // releases that joined the line
 	CounterFailed   uint64
 	Sets            SetCoverage
 	Permits         PermitsCoverage
@@ -92,7 +92,7 @@ func (c *Coverage) Add(o *Coverage) {
 	c.Merged += o.Merged
 	c.Hopeless += o.Hopeless
 	c.Adopted += o.Adopted
-	c.Rejoined += o.Rejoined
+	c.JoinedByRelease += o.JoinedByRelease
 	c.CounterFailed += o.CounterFailed
 	c.Sets.add(&o.Sets)
 	c.Permits.add(&o.Permits)
@@ -193,7 +193,7 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 	f("owner adopted", c.Adopted)
 	f("failed for the counter", c.CounterFailed)
 	if c.Kind == core.Exclusive || c.Kind == core.ReadWrite {
-		f("line joined by a release", c.Rejoined)
+		f("line joined by a release", c.JoinedByRelease)
 	}
 	if c.Kind == core.Several {
 		c.Sets.each(f)

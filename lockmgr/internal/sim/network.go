@@ -394,8 +394,8 @@ func (c *command) again(a answer) {
 	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
 	r.TTL, r.Shard = time.Duration(a.ttl)*ms, uint8(a.shard)
 	r.Partly, r.Gathered, r.Limit, r.Item, r.Tokens = a.partly, a.gathered, a.limit, a.set.item, a.set.tokens
-	if r.Rejoined {
-		n.w.cover.Rejoined++
+	if r.Joined {
+		n.w.cover.JoinedByRelease++
 	}
 	n.post(&core.Replies{Replies: []core.Reply{r}})
 }

@@ -67,7 +67,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			if op.Reserve > 0 {
 				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve), cmp.Or(op.Words, "1"))
 			} else {
-				c.Args = append(c.Args, e.leaving(op))
+				c.Args = append(c.Args, e.lineOfRelease(op))
 			}
 			e.others(op, c)
 			c.listen(e.channel(op.Name), "0", countOfPublished) // no line was served where nobody listens
@@ -107,9 +107,9 @@ func (e *encoder) want(op *core.Op) string {
 	return strings.Join(words, " ")
 }
 
-// leaving returns the first words of such a text if the manager leaves the line with a release, and what
-// the manager wants if it joins the line again.
-func (e *encoder) leaving(op *core.Op) string {
+// lineOfRelease returns the first argument of a release: "manager id" to leave the line, what want returns to
+// join the line, or nothing.
+func (e *encoder) lineOfRelease(op *core.Op) string {
 	if !op.Leaves {
 		return e.want(op)
 	}
@@ -244,7 +244,7 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 
 func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	if a.is(Int, Int) || a.is(Text, Int) { // a manager of the line was told
-		r.HandedOn, r.Rejoined = true, a.Array[1].Int == 2
+		r.HandedOn, r.Joined = true, a.Array[1].Int == 2
 		a = &a.Array[0]
 	}
 	switch a.Kind {

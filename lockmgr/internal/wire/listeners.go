@@ -55,7 +55,7 @@ func (a *Answer) Subscribers() int64 {
 }
 
 // countOfPublished is the count of a script that returns how many subscribers its message has
-// reached, alone or as the only element.
+// reached, alone or as the first of two elements.
 func countOfPublished(a *Answer) (*int64, bool) {
 	if a.is(Int, Int) {
 		a = &a.Array[0]

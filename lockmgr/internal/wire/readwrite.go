@@ -50,7 +50,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwRelease)
 			c.Keys = append(c.Keys, op.Name)
-			c.Args = append(c.Args, e.leaving(op), tagged(op.Name))
+			c.Args = append(c.Args, e.lineOfRelease(op), tagged(op.Name))
 			e.others(op, c)
 			c.listen(ChannelOf(op.Kind, op.Name), "1", countOfShared)
 		},

@@ -33,7 +33,7 @@ func TestRenewal_TellsOfEachLease(t *testing.T) {
 	require.Equal(t, OutOfMemory, b.answer(&b.tasks[2]).Failure.Kind)
 }
 
-// A release that joins the line again says what the manager wants of the line, and shares no command. The reply
+// A release that joins the line says what the manager wants of the line, and shares no command. The reply
 // says whether the manager has joined.
 func TestRelease_JoinsTheLine(t *testing.T) {
 	op := released("a", 1)
@@ -44,6 +44,6 @@ func TestRelease_JoinsTheLine(t *testing.T) {
 	require.Equal(t, "u 7 "+millis(lease)+"  5 0 "+millis(lease)+" 5ec7e7 0", b.commands[0].Args[0])
 	for last, joined := range map[int64]bool{1: false, 2: true} {
 		r := Decode(op, &Answer{Kind: Array, Array: []Answer{{Kind: Int}, {Kind: Int, Int: last}}}, fail)
-		require.Equal(t, []bool{true, true, joined}, []bool{r.OK, r.HandedOn, r.Rejoined})
+		require.Equal(t, []bool{true, true, joined}, []bool{r.OK, r.HandedOn, r.Joined})
 	}
 }

@@ -63,7 +63,7 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 				c.listen(ChannelOf(op.Items[i].Kind, op.Items[i].Name), "1", countOfSeveral)
 			}
 			c.prefixes(op.Items)
-			c.Args = append(c.Args, e.leaving(op))
+			c.Args = append(c.Args, e.lineOfRelease(op))
 			e.others(op, c)
 		},
 		read: readReleasedSeveral,

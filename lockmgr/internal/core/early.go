@@ -1,0 +1,113 @@
+package core
+
+import "time"
+
+// early is what a lock knows of a request that has not come yet.
+//
+// Most callers ask for a lock again soon after its release. While others wait, such a request would have
+// to join the line. So the release joins the line early, behind those who wait, and the grant comes by
+// message: a turn takes one command instead of two.
+//
+//	release: joins ──▶ in the line, nobody waits here ──▶ request: waits, no command
+//	                           │                 │
+//	                           │ Linger          │ granted, or told: given back at once
+//	                           ▼                 ▼
+//	                   release: leaves    the next release joins only for a request that waits
+//
+// D is the time from the answer to a release to the acquire that joins the line next. W is the time from
+// that acquire to its grant. A release joins early if D is at most half of W: so the request comes before the
+// grant of a position that the release had joined. After a release that has joined, no acquire follows, and the
+// estimate stays until a grant comes that nobody wants.
+//
+// A position without a request delays others if its process hangs. So the server forgets such a position
+// soon: after some six times the time from the last release to the last grant. A request that has waited for
+// two thirds of this sends an acquire.
+type early struct {
+	likely      bool          // a request is likely to come before its grant would
+	releasedAt  time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
+	joinedAt    time.Duration // when the first acquire after that release joined the line. Zero: none has
+	cycle       time.Duration // from the release before the last to the grant after it. Zero: not known
+	standsUntil time.Duration // until when a request may wait without an acquire. Zero: no release has joined, or an acquire was sent since
+}
+
+// learn estimates whether a request is likely. A lock is to be released that was granted at an instant.
+// waits is set if somebody waits here.
+func (y *early) learn(now, granted time.Duration, waits bool) {
+	if y.cycle = 0; y.releasedAt > 0 {
+		y.cycle = granted - y.releasedAt
+	}
+	if y.releasedAt > 0 && y.joinedAt > 0 {
+		y.likely = 2*(y.joinedAt-y.releasedAt) <= granted-y.joinedAt
+	}
+	y.releasedAt, y.joinedAt = now, 0
+	if waits {
+		y.releasedAt = 0
+	}
+}
+
+// released notes that a release was answered.
+func (y *early) released(now time.Duration) {
+	if y.releasedAt > 0 {
+		y.releasedAt = now
+	}
+}
+
+// acquireJoins notes that an acquire that joins the line is about to be sent. The position that a release
+// has joined counts no more.
+func (y *early) acquireJoins(now time.Duration) {
+	y.standsUntil = 0
+	if y.joinedAt == 0 {
+		y.joinedAt = now
+	}
+}
+
+// expects reports whether the position of a name may stand without a request. That of a read-write lock
+// may not: it would keep out the readers of others.
+func (p *position) expects(n *name) bool { return p.likely && n.kind == Exclusive }
+
+// releaseJoins reports whether the release of an entry joins the line behind those who wait.
+func (p *position) releaseJoins(m *Machine, e *entry) bool {
+	n := e.of
+	noGrants := n.sub != subOn || p.outside || m.cfg.GrantSecret == "" || !m.cfg.TrustSubscribers
+	outsidersFirst := p.others.known(m.now, &m.cfg) || m.now < p.others.until
+	switch r := n.queue.head; {
+	case !n.isLock(), e.number == 0, p.joined != 0, m.closing, noGrants, outsidersFirst:
+		return false
+	case r != nil:
+		return r.Side == Alone && n.somebodyWaits()
+	}
+	return p.expects(n)
+}
+
+// lookEarly is lookAgain for a position that a release joins.
+func (m *Machine) lookEarly(n *name, p *position) time.Duration {
+	if n.queue.head != nil || p.cycle == 0 {
+		return m.lookAgain()
+	}
+	return min(m.lookAgain(), max(4*p.cycle, leastEarly))
+}
+
+// leastEarly is the least time for which a position stands without a request. It is longer than
+// most delays of a busy machine.
+const leastEarly = 50 * time.Millisecond
+
+// mayWait reports whether the first waiter may wait without an acquire. The position must stand for the
+// waiter's side, messages must be delivered, and no request may try once.
+func (p *position) mayWait(n *name, now time.Duration) bool {
+	return now < p.standsUntil && n.sub == subOn && n.queue.head.Side == p.side && !n.details.impatient
+}
+
+// waitOrAsk serves the first waiter. A grant that has come is taken. If the position of the manager
+// stands, the entry waits for a grant. Otherwise an acquire is sent. Somebody must wait, and no script
+// about the entry may be in flight.
+func (m *Machine) waitOrAsk(e *entry) {
+	n := e.of
+	p := n.position()
+	switch {
+	case p != nil && p.newest.Number != 0 && m.takeGrant(e):
+	case p != nil && p.mayWait(n, m.now):
+		m.becomeWaiting(e, p.standsUntil)
+	default:
+		m.ask(e)
+	}
+}
