@@ -113,7 +113,7 @@ func TestCluster_SetsContend(t *testing.T) {
 		for w := range 8 {
 			group.Go(func() {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(w)))
-				for range 15 {
+				for range 8 {
 					var set lockmgr.Set
 					which := rnd.Perm(len(names))[:1+rnd.IntN(4)]
 					for _, n := range which {
