@@ -24,13 +24,12 @@ func early(t *testing.T, s *redistest.Server, a, b *lockmgr.Manager) *lockmgr.Lo
 	t.Helper()
 	turn := func(l *lockmgr.Lock, next *lockmgr.Manager) *lockmgr.Lock {
 		f := next.LockAsync("a")
-		awaitLine(t, s, "1")
-		time.Sleep(20 * time.Millisecond) // the requests come sooner than the grants
+		awaitLine(t, s, "1") // takes longer than the caller took to ask
 		mustUnlock(t, l)
 		return mustAwait(t, f)
 	}
 	l := mustLock(t, a, "a")
-	for range 10 {
+	for range 100 {
 		if l = turn(l, b); faults.Do(t, s, "LLEN", "{a}:lock_line") == "1" {
 			return l
 		}
@@ -77,7 +76,10 @@ func TestEarly_WriterLeaves(t *testing.T) {
 	s, a, b := startServer(t, lockmgr.Options{PassCount: 1})
 	c := dial(t, s.Addr(), lockmgr.Options{})
 	write, read := lockmgr.Exclusive(), lockmgr.Shared()
-	l := mustLock(t, a, "a", write)
+	waits := mustLock(t, b, "a", write)
+	first := a.LockAsync("a", write)
+	awaitLine(t, s, "1")
+	l := mustPass(t, waits, a, first) // a is subscribed now
 	reads := b.LockAsync("a", read)
 	awaitLine(t, s, "1")
 	second, third := a.LockAsync("a", write), a.LockAsync("a", write)
@@ -88,10 +90,12 @@ func TestEarly_WriterLeaves(t *testing.T) {
 		mustUnlock(t, mustAwait(t, second))
 		mustAwait(t, reads)
 	}
+	awaitLine(t, s, "1")
+	start := time.Now()
 	second.Cancel()
 	third.Cancel()
-	awaitLine(t, s, "0")
 	mustUnlock(t, mustLock(t, c, "a", read))
+	require.Less(t, time.Since(start), 1500*time.Millisecond, "a position without a request lasts for three seconds")
 }
 
 // dialSingle connects to a server that may lose releases.

@@ -78,7 +78,7 @@ var coreMutants = []mutant{
 
 	{"permits", "an entry passes to a request for more", machine, "permits.passes", "e.permits == r.own.Permits", "true", permitSeeds},
 	{"permits", "the rest is not given back after a partial loss", machine, "permits.parts", "e.permits > 1", "false", stories},
-	{"permits", "told while an entry passes, it does not ask", machine, "position.told", "m.ask(e)", "", stories},
+	{"permits", "told while an entry passes, it does not ask", machine, "position.toldOwn", "m.ask(e)", "", stories},
 	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.runOver(e)", "false", stories},
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
@@ -100,12 +100,12 @@ var coreMutants = []mutant{
 	{"line", "a grant by message for another side", machine, "position.takes", " && n.queue.head.Side == p.side", "", rwSeeds},
 	{"line", "a place outlives a script without an answer", machine, "position.answered", "r.Ran == Maybe && p.place != 0", "false", seeds},
 	{"line", "a script does not name the place", machine, "position.fill", "op.OtherNumbers = append(op.OtherNumbers, p.place)", "", stories},
-	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, g.Number)", "", stories},
+	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, ev.Grant.Number)", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "position.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
 	{"line", "no pause for a client that was never heard", machine, "Machine.releasedBeside", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
 	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
 	{"line", "a release joins although no request is likely", machine, "position.expects", "p.likely && n.kind == Exclusive", "n.kind == Exclusive", stories},
-	{"line", "a release joins after it has joined in vain", machine, "position.told", "p.early = early{} // a release has joined for a request that did not come", "", stories},
+	{"line", "a release joins after it has joined in vain", machine, "position.toldOwn", "p.early = early{} // a release has joined for a request that did not come", "", stories},
 	{"line", "nobody leaves the line that a release has joined", machine, "Machine.restName", "p != nil && p.joined != 0", "false", stories},
 
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},

@@ -1,8 +1,8 @@
 -- readwrite_release.lua gives up this manager's entry of a read-write lock, and tells those who wait.
 --
 -- KEYS[1]   lock
--- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what a writer's manager wants
---           that joins the line if others come next, see line.lua; or empty
+-- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what the manager wants of the
+--           line, if it joins the line behind others, for a writer; or empty: see line.lua
 -- ARGV[2]   the prefix of the readers' keys
 -- ARGV[3..] every holder of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel

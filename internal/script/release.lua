@@ -1,8 +1,8 @@
 -- release.lua gives a lock up and tells those who wait.
 --
 -- KEYS[1]   lock
--- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what a manager wants that
---           joins the line if others come next, see line.lua; or empty
+-- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what the manager wants of the
+--           line, if it joins the line behind others; or empty: see line.lua
 -- ARGV[2..] every owner of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
 --

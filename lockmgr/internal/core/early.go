@@ -20,24 +20,24 @@ import "time"
 // estimate stays until a grant comes that nobody wants.
 //
 // A position without a request delays others if its process hangs. So the server forgets such a position
-// soon: after some six times the time from the last release to the last grant. A request that has waited for
-// two thirds of this sends an acquire.
+// soon: after six times the time from a release to the next grant, or 75 ms. A request that still waits when two
+// thirds of this are over sends an acquire.
 type early struct {
 	likely      bool          // a request is likely to come before its grant would
 	releasedAt  time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
 	joinedAt    time.Duration // when the first acquire after that release joined the line. Zero: none has
-	cycle       time.Duration // from the release before the last to the grant after it. Zero: not known
+	cycle       time.Duration // from a release to the next grant, lately. Not zero if a request is likely
 	standsUntil time.Duration // until when a request may wait without an acquire. Zero: no release has joined, or an acquire was sent since
 }
 
 // learn estimates whether a request is likely. A lock is to be released that was granted at an instant.
 // waits is set if somebody waits here.
 func (y *early) learn(now, granted time.Duration, waits bool) {
-	if y.cycle = 0; y.releasedAt > 0 {
+	if y.releasedAt > 0 {
 		y.cycle = granted - y.releasedAt
-	}
-	if y.releasedAt > 0 && y.joinedAt > 0 {
-		y.likely = 2*(y.joinedAt-y.releasedAt) <= granted-y.joinedAt
+		if y.joinedAt > 0 {
+			y.likely = 2*(y.joinedAt-y.releasedAt) <= granted-y.joinedAt
+		}
 	}
 	y.releasedAt, y.joinedAt = now, 0
 	if waits {
@@ -81,7 +81,7 @@ func (p *position) releaseJoins(m *Machine, e *entry) bool {
 
 // lookEarly is lookAgain for a position that a release joins.
 func (m *Machine) lookEarly(n *name, p *position) time.Duration {
-	if n.queue.head != nil || p.cycle == 0 {
+	if n.queue.head != nil {
 		return m.lookAgain()
 	}
 	return min(m.lookAgain(), max(4*p.cycle, leastEarly))

@@ -155,19 +155,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 		e.makeUpkeep().unknown.add(suspect{number: p.place, until: m.suspectUntil(), stray: true})
 		p.place = 0
 	}
-	// Beside another kind the position ends by itself: the manager asks no more.
-	left := op.Leaves || op.only && (r.OK || r.OtherKind)
-	notJoined := op.Verb == VerbRelease && op.Lined && !r.Joined
-	if (r.Ran == Yes && left || r.Ran != Maybe && notJoined) && p.joined <= op.ID {
-		p.joined = 0
-	}
-	if p.leaves == op.ID {
-		p.leaves = 0
-	}
-	if p.joined == 0 {
-		p.place, p.standsUntil = 0, 0
-	}
-	if r.Ran != Yes {
+	if p.noteLeft(r); r.Ran != Yes {
 		return
 	}
 	p.ranAt(op.Sent)
@@ -178,11 +166,29 @@ func (p *position) answered(m *Machine, r *Reply) {
 		p.steps(m, n, r.Outside)
 	}
 	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
-	if op.Verb == VerbRelease {
-		p.released(m.now)
+	if op.Verb != VerbRelease {
+		return
 	}
-	if op.Verb == VerbRelease && n.hasDetails() {
+	if p.released(m.now); n.hasDetails() {
 		m.releasedBeside(&p.others, e, r)
+	}
+}
+
+// noteLeft notes whether a script has left the line, or has not joined it. A newer script may have
+// joined since. A release joins only if no other script may have joined.
+func (p *position) noteLeft(r *Reply) {
+	op := r.Op
+	// Beside another kind the position ends by itself: the manager asks no more.
+	left := r.Ran == Yes && (op.Leaves || op.only && (r.OK || r.OtherKind))
+	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
+	if (left || notJoined) && p.joined <= op.ID {
+		p.joined = 0
+	}
+	if p.leaves == op.ID {
+		p.leaves = 0
+	}
+	if p.joined == 0 {
+		p.place, p.standsUntil = 0, 0
 	}
 }
 
@@ -289,21 +295,38 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // here, the manager leaves the line. A message on the channel of the name, of a script that has served
 // no line, is of an outsider, or of one of our rare scripts that serve none.
 //
-// told also arranges that the next script takes over, or removes, the record of a grant that is
-// unwanted: its number is not the place, or nobody waits, and no script in flight leaves the line. Such
-// a script removes the record itself. While the lock is held here, the record is that of the hold.
+// told also arranges that the next script takes over, or removes, the record of a grant that nobody wants.
 func (p *position) told(m *Machine, n *name, ev Wake) {
-	first, g := &n.entry, ev.Grant
-	if ev.Place == OwnPlace && ev.Message && p.joined != 0 && !n.somebodyWaits() {
-		p.early = early{} // a release has joined for a request that did not come
+	if p.notWanted(n, ev.Grant.Number) {
+		p.unwanted = append(p.unwanted, ev.Grant.Number)
 	}
-	if g.Number != 0 && !p.takes(n, g.Number) && !(g.Number == p.place && p.leaves != 0) && first.phase != held && first.phase != passing {
-		p.unwanted = append(p.unwanted, g.Number)
+	if !ev.Message {
+		return
 	}
-	if ev.Message && ev.Place == 0 && !ev.More && !ev.Served {
+	if ev.Place == 0 && !ev.More && !ev.Served {
 		p.others.hear(m.now, &n.details.run, &m.cfg)
 	}
-	if ev.Place != OwnPlace || !ev.Message || p.leaves != 0 {
+	if ev.Place == OwnPlace {
+		p.toldOwn(m, n)
+	}
+}
+
+// notWanted reports whether nobody wants what a message has granted: the number is not the place, or no
+// request waits for the place. While the lock is held here, the record is that of the hold. A script in
+// flight that leaves the line removes the record of the place itself.
+func (p *position) notWanted(n *name, number uint64) bool {
+	if phase := n.entry.phase; number == 0 || phase == held || phase == passing {
+		return false
+	}
+	return !p.takes(n, number) && (number != p.place || p.leaves == 0)
+}
+
+// toldOwn handles a message on the channel of this manager.
+func (p *position) toldOwn(m *Machine, n *name) {
+	if p.joined != 0 && !n.somebodyWaits() {
+		p.early = early{} // a release has joined for a request that did not come
+	}
+	if p.leaves != 0 {
 		return
 	}
 	for e := range n.toLookAt {
