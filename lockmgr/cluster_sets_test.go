@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
+	wires "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
 // setOverSlots returns a set with names of all kinds and sides on every master, and the names
@@ -113,7 +114,7 @@ func TestCluster_SetsContend(t *testing.T) {
 		for w := range 8 {
 			group.Go(func() {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(w)))
-				for range 8 {
+				for range 15 {
 					var set lockmgr.Set
 					which := rnd.Perm(len(names))[:1+rnd.IntN(4)]
 					for _, n := range which {
@@ -135,6 +136,27 @@ func TestCluster_SetsContend(t *testing.T) {
 		}
 	}
 	group.Wait()
+	requireNothingLeft(t, c, names)
+}
+
+// A set that comes to wait for an early slot leaves the line in a later slot. Else nobody could have the later
+// name for two seconds: the set is told that the name is free, and can't use it.
+func TestCluster_SetLeavesALaterLine(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	names := []string{"job-0", "job-1"}
+	slices.SortFunc(names, func(a, b string) int { return wires.SlotOf(a) - wires.SlotOf(b) })
+	early, late := names[0], names[1]
+
+	ofLate := mustLock(t, other, late)
+	f := m.LockAllAsync(lockmgr.All(early, late))
+	faults.Eventually(t, func() bool { return faults.Do(t, c.Owner(late), "EXISTS", "{"+late+"}:lock_line") == "1" }, "it stands in the line")
+	ofEarly := mustLock(t, other, early) // as soon as the set gives it back
+	mustUnlock(t, ofLate)
+	mustUnlock(t, mustLock(t, other, late, lockmgr.MaxWait(time.Second)))
+	mustUnlock(t, ofEarly)
+	mustUnlock(t, mustAwait(t, f))
 	requireNothingLeft(t, c, names)
 }
 

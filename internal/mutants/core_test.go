@@ -71,7 +71,6 @@ var coreMutants = []mutant{
 	{"read-write", "readers do not ask whether others wait", machine, "Machine.decideRun", " || e.hold != nil && run.ended(most, m.now, &m.cfg)", "", stories},
 	{"read-write", "an upgrade beside another local reader", machine, "Machine.upgrade", "e.hold != h || h.next() != nil || ", "", rwSeeds},
 
-	{"several", "a message of the item that it waits for is ignored", machine, "name.worthTrying", "s.refusedBy == ev.Item", "false", setSeeds},
 	{"several", "does not give back what it has gathered", machine, "Machine.waitOver", "m.now >= e.gatherEnd()", "false", stories},
 	{"several", "the rest is not named after a partial loss", machine, "Machine.gone", "e.of.rules().parts(e)", "e.of.rules().parts(e) && e.of.set() == nil", setSeeds},
 	{"several", "the rest is not given back while somebody waits", machine, "Machine.gone", "if parts {\n\t\tm.release(e)", "if parts && e.of.queue.head == nil {\n\t\tm.release(e)", stories},

@@ -188,8 +188,10 @@ type Op struct {
 	// if the manager leaves the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
-	// Set is the number under which a set stands in the lines, for the kind Several.
-	Set uint64
+	// Set is the number under which a set stands in the lines, for the kind Several. StandsAt is the item
+	// in whose line the set may stand when a try begins: its position from 1, zero, or AnyItem.
+	Set      uint64
+	StandsAt int
 	// Line is what the operation does to places in the queue, for the kind Fair. For the kinds Exclusive
 	// and ReadWrite Line has the number of the next hold in Join, and what is for grants by message. Else
 	// Line is nil.

@@ -340,6 +340,9 @@ func (s *story) describe(e Effect) string {
 		if o.Gather != 0 {
 			d += fmt.Sprintf(" gather=%v", o.Gather)
 		}
+		if o.StandsAt != 0 && o.Verb == VerbAcquire {
+			d += fmt.Sprintf(" stands-at=%d", o.StandsAt)
+		}
 		if o.Kind == Fair && o.Line != nil {
 			d += o.Line.describe()
 		}

@@ -25,6 +25,10 @@ import (
 // told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
+// A set stands in the line of the item that refused its last try. A try that ends before that item does not run
+// there. So the set leaves that line with a release of its own: else the line would wait for a set that waits
+// elsewhere.
+//
 // An acquire that gathers keeps what it has got before the refusal. The parts have the short lease of the
 // gathering. When the last part is taken, renewals give all parts the requested lease.
 //
@@ -135,7 +139,8 @@ func (s *spread) send(verb core.Verb, which func(i int) bool) {
 		o := s.op
 		p.op = core.Op{
 			ID: o.ID, Kind: o.Kind, Verb: verb, Side: o.Side, Name: o.Name, Sent: o.Sent, Lease: o.Lease,
-			Number: o.Number, OtherNumbers: o.OtherNumbers, Items: p.items, Set: o.Set, Leaves: o.Leaves,
+			Number: o.Number, OtherNumbers: o.OtherNumbers, Items: p.items, Set: o.Set,
+			Leaves: o.Leaves || s.step == stepUndo && s.leaves(i),
 		}
 		switch s.step {
 		case stepTake:
@@ -161,7 +166,7 @@ func (s *spread) answer(index int, r *core.Reply) (end core.Reply, ended bool) {
 	}
 	if s.step != stepUndo {
 		p.reply = *r
-	} else if r.Ran != core.Yes {
+	} else if r.Ran != core.Yes && !s.leaves(index) { // a position ends by itself
 		s.end = s.inDoubt(s.end, r)
 	}
 	if s.left--; s.left > 0 {
@@ -217,22 +222,29 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 	return s.granted(), true
 }
 
-// undo releases what was taken, or may have been, of the parts from one on. end is the reply after the
-// release.
+// undo releases what was taken, or may have been, of the parts from one on, and leaves the line in which the
+// set stands if the acquire did not get there. end is the reply after that.
 func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
-	took := func(i int) bool {
+	undone := func(i int) bool {
 		r := &s.parts[i].reply
-		return i >= from && r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
+		took := r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
+		return took && i >= from || s.leaves(i)
 	}
 	s.end = end
 	for i := range s.parts {
-		if took(i) {
+		if undone(i) {
 			s.step = stepUndo
-			s.send(core.VerbRelease, took)
+			s.send(core.VerbRelease, undone)
 			return end, false
 		}
 	}
 	return end, true
+}
+
+// leaves reports whether the set may stand in a line of a part that the acquire did not reach.
+func (s *spread) leaves(i int) bool {
+	at := s.op.StandsAt
+	return i >= s.next && (at == core.AnyItem || slices.Contains(s.parts[i].at, at-1))
 }
 
 // refusal returns the reply that others have an item of a part. item is the index of the item. The parts

@@ -274,6 +274,70 @@ func TestSpread_RefusedTryKeepsNothing(t *testing.T) {
 	})
 }
 
+// A try that ends before the slot in whose line the set stands leaves that line, and no other.
+func TestSpread_LeavesALaterLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		all, first, second := spreadNames()
+		inOrder := append(slices.Clone(first), second...)
+		s.records[first[1]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+		try := func(at int) core.Reply {
+			op := setOp(core.VerbAcquire, 1, all)
+			op.Lined, op.Waits, op.Set, op.ID, op.StandsAt, op.Gather = true, time.Second, 9, 7, at, time.Second
+			s.ran = nil
+			return run(op)
+		}
+		for _, c := range []struct {
+			at    string
+			fails bool
+			left  []string
+		}{
+			{at: "", left: nil},
+			{at: first[0], left: nil},
+			{at: first[1], left: nil},
+			{at: second[0], left: second[:1]},
+			{at: second[1], left: second[1:]},
+			{at: "any", left: second},
+			{at: "any", fails: true, left: second},
+		} {
+			at := slices.Index(all, c.at) + 1
+			if c.at == "any" {
+				at = core.AnyItem
+			}
+			s.before = func(verb string, _ []string) *Failure {
+				if verb == "release" && c.fails {
+					return notServed
+				}
+				return nil
+			}
+			r := try(at)
+			require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered, c)
+			require.Equal(t, first[1], all[r.Item-1])
+			var left []string
+			for _, one := range s.ran {
+				if s.verb(&one) == "release" {
+					left = append(left, one.names()...)
+					require.Contains(t, one.Args, "m:9 7")
+				}
+			}
+			slices.SortFunc(left, func(a, b string) int { return slices.Index(inOrder, a) - slices.Index(inOrder, b) })
+			require.Equal(t, c.left, left, c)
+			require.Equal(t, "m:1", s.holder(first[0]), "what it has got stays")
+		}
+
+		// A try that fails leaves the line, too.
+		s.before = func(verb string, names []string) *Failure {
+			if verb == "acquire" && names[0] == first[0] {
+				return notServed
+			}
+			return nil
+		}
+		require.Equal(t, core.No, try(slices.Index(all, second[1])+1).Ran)
+		last := &s.ran[len(s.ran)-1]
+		require.Equal(t, fmt.Sprint("release", second[1:]), fmt.Sprint(s.verb(last), last.names()))
+	})
+}
+
 func TestSpread_FailuresAreUndone(t *testing.T) {
 	all, first, second := spreadNames()
 	on := func(verb string, name string, f *Failure) func(string, []string) *Failure {
