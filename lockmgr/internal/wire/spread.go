@@ -176,7 +176,7 @@ func (s *spread) answer(index int, r *core.Reply) (end core.Reply, ended bool) {
 	case stepTake:
 		return s.taken()
 	case stepExtend:
-		return s.extended(), true
+		return s.extended()
 	case stepUndo:
 		return s.end, true
 	}
@@ -225,9 +225,10 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 // undo releases what was taken, or may have been, of the parts from one on, and leaves the line in which the
 // set stands if the acquire did not get there. end is the reply after that.
 func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
+	tookAll := s.step == stepExtend
 	undone := func(i int) bool {
 		r := &s.parts[i].reply
-		took := r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
+		took := tookAll || r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
 		return took && i >= from || s.leaves(i)
 	}
 	s.end = end
@@ -297,26 +298,26 @@ func (s *spread) granted() core.Reply {
 	return out
 }
 
-// extended returns the reply after the renewals of what was gathered. A part that was gone by then
-// counts as refused, so the next try takes the part.
-func (s *spread) extended() core.Reply {
+// extended goes on after the renewals of what was gathered. A part that was gone by then counts as refused:
+// that part and those after it are given back, and the next try takes them again.
+func (s *spread) extended() (end core.Reply, ended bool) {
 	gone := -1
 	for i := range s.parts {
 		switch r := &s.parts[i].reply; {
 		case r.Ran != core.Yes:
 			out := s.failed(s.parts, r)
 			out.Ran = core.Maybe // the acquires have run
-			return out
+			return out, true
 		case !r.OK && gone < 0:
 			gone = i
 		}
 	}
 	if gone < 0 {
-		return s.granted()
+		return s.granted(), true
 	}
 	out := s.refusal(gone, 0)
-	out.Gathered, out.TTL = true, time.Millisecond
-	return out
+	out.TTL = time.Millisecond
+	return s.undo(out, gone)
 }
 
 // combined returns the reply to a renewal or a release.

@@ -470,8 +470,19 @@ func TestSpread_Gathers(t *testing.T) {
 			return nil
 		}
 		r = run(gather(3))
-		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered, "the next try takes it again: %+v", r)
+		require.True(t, r.Ran == core.Yes && !r.OK && !r.Gathered, "the next try takes it again: %+v", r)
 		require.Equal(t, first[0], all[r.Item-1])
+		require.Empty(t, s.records, "a set keeps nothing behind the item that refused it")
+		s.after = func(verb string, names []string) *Failure {
+			if verb == "acquire" && names[0] == second[1] {
+				delete(s.records, second[0])
+			}
+			return nil
+		}
+		r = run(gather(3))
+		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered && r.Got == 2, r)
+		require.Equal(t, second[0], all[r.Item-1])
+		require.Equal(t, []string{"m:3", "m:3", "", ""}, []string{s.holder(first[0]), s.holder(first[1]), s.holder(second[0]), s.holder(second[1])})
 
 		// A failure gives all of it back.
 		s.after, s.before = nil, func(verb string, names []string) *Failure {
@@ -482,12 +493,24 @@ func TestSpread_Gathers(t *testing.T) {
 		}
 		r = run(gather(4, 3))
 		require.True(t, r.Ran == core.No && !r.OK, r)
-		require.Equal(t, "m:3", s.holder(second[1]), "as the core knows")
-		delete(s.records, second[1])
+		require.Empty(t, s.records)
+
+		// What is left of a part is given back, too.
+		tagged := "{" + first[0] + "}"
+		s.before, s.after = nil, func(verb string, names []string) *Failure {
+			if verb == "acquire" && names[0] == second[1] {
+				delete(s.records, first[0])
+			}
+			return nil
+		}
+		op = setOp(core.VerbAcquire, 4, []string{first[0], tagged, second[1]})
+		op.Gather = 500 * time.Millisecond
+		r = run(op)
+		require.True(t, r.Ran == core.Yes && !r.OK && !r.Gathered, r)
 		require.Empty(t, s.records)
 
 		// A refusal within a slot ends the try, too.
-		tagged := "{" + first[0] + "}"
+		s.after = nil
 		s.records[tagged] = other
 		op = setOp(core.VerbAcquire, 5, []string{first[0], tagged, second[1]})
 		op.Gather = 500 * time.Millisecond
@@ -504,7 +527,8 @@ func TestSpread_RandomFaults(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
 			s, run := spreading(t)
-			all, _, _ := spreadNames()
+			all, first, second := spreadNames()
+			inOrder := append(slices.Clone(first), second...)
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			fault := func(of *Failure) func(string, []string) *Failure {
 				return func(verb string, names []string) *Failure {
@@ -527,8 +551,21 @@ func TestSpread_RandomFaults(t *testing.T) {
 					op.Gather = 500 * time.Millisecond
 				}
 				storm()
+				if after := s.after; op.Gather > 0 { // what it keeps may end before it has the rest
+					s.after = func(verb string, names []string) *Failure {
+						if ends := all[rnd.IntN(4)]; verb == "acquire" && s.holder(ends) == setRecordHolder(number) && rnd.IntN(4) == 0 {
+							delete(s.records, ends)
+						}
+						return after(verb, names)
+					}
+				}
 				r := run(op)
 				calm()
+				if r.Ran == core.Yes && !r.OK { // the core forgets a try when a later one has got as much
+					for _, name := range inOrder[r.Got:] {
+						require.NotEqual(t, setRecordHolder(number), s.holder(name), "seed %d: a refused try keeps more than it tells", seed)
+					}
+				}
 				switch {
 				case r.Ran == core.Maybe, r.Gathered:
 					suspects = append(suspects, number)
