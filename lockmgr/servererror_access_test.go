@@ -25,12 +25,14 @@ func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 }
 
 // A manager whose user lacks what the line needs is served beside managers that stand in it, and beside others like it.
+// Some servers refuse keys that a script does not declare, as a server does here whose user may use no other keys.
 func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
-	all := "-time -lindex -lrem -rpush"
+	all, undeclared := "-time -lindex -lrem -rpush", "resetkeys ~a ~b ~redisson_* ~holdfast:*"
 	alone := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a") }
 	write := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
 		return m.Lock(ctx, "a", lockmgr.Exclusive())
 	}
+	fair := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a", lockmgr.Fair()) }
 	set := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
 		return m.LockAll(ctx, lockmgr.All("a", "b"))
 	}
@@ -43,6 +45,7 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 	}{
 		{"-time", alone, alone}, {"-rpush", alone, alone}, {"-lrem", alone, alone}, {"-lindex", alone, alone}, {"-hget", alone, alone}, {all, alone, alone},
 		{"-rpush", write, write}, {all, write, write}, {"-rpush", set, alone}, {all, set, alone}, {all, set, set},
+		{undeclared, alone, alone}, {undeclared, write, write}, {undeclared, fair, fair}, {undeclared, set, alone}, {undeclared, set, set},
 		{"-rpush", permit, permit}, {"-lindex -lrem -rpush", permit, permit},
 	} {
 		for _, beside := range []string{"others that can", "others that can't"} {
