@@ -41,7 +41,7 @@ type Holder struct {
 // Kept reports whether nobody holds the lock any more, and KeepFor keeps the name.
 func (h Holder) Kept() bool {
 	_, _, ours := holderOf(h.Owner)
-	return ours && strings.HasSuffix(h.Owner, ":kept")
+	return ours && strings.HasSuffix(h.Owner, wire.KeptSuffix)
 }
 
 // String returns the known facts of the holder: process, time of the hold, and note. An example is

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -239,7 +240,7 @@ type LockOption struct {
 	d     time.Duration
 	owner Owner
 	ctx   context.Context
-	note  string
+	text  string
 }
 
 type optionKind uint8
@@ -251,6 +252,7 @@ const (
 	optFixedLease
 	optMaxHold
 	optKeepFor
+	optTakeOver
 	optAsOwner
 	optFenced
 	optShared
@@ -297,11 +299,12 @@ var optionRules = [...]struct {
 	optFixedLease:   {"FixedLease", toAny, []optionKind{optMaxHold}, MinLease, MaxLease, ErrInvalidLease},
 	optMaxHold:      {"MaxHold", toAny, []optionKind{optFixedLease}, MinLease, math.MaxInt64, ErrInvalidLease},
 	optKeepFor:      {"KeepFor", toLock | toTryLock, []optionKind{optShared, optExclusive, optFair}, MinLease, MaxLease, ErrInvalidLease},
+	optTakeOver:     {name: "TakeOver", calls: toLock | toTryLock, excludes: []optionKind{optShared, optExclusive, optFair}},
 	optAsOwner:      {name: "AsOwner", calls: toOwned},
 	optFenced:       {name: "Fenced", calls: toOne | toOwned},
-	optShared:       {name: "Shared", calls: toOne &^ toLead, excludes: []optionKind{optExclusive, optFair, optKeepFor}},
-	optExclusive:    {name: "Exclusive", calls: toOne, excludes: []optionKind{optShared, optFair, optKeepFor}},
-	optFair:         {name: "Fair", calls: toOne, excludes: []optionKind{optShared, optExclusive, optKeepFor}},
+	optShared:       {name: "Shared", calls: toOne &^ toLead, excludes: []optionKind{optExclusive, optFair, optKeepFor, optTakeOver}},
+	optExclusive:    {name: "Exclusive", calls: toOne, excludes: []optionKind{optShared, optFair, optKeepFor, optTakeOver}},
+	optFair:         {name: "Fair", calls: toOne, excludes: []optionKind{optShared, optExclusive, optKeepFor, optTakeOver}},
 	optNote:         {name: "Note", calls: toAny},
 	optTraceContext: {name: "TraceContext", calls: toAny},
 	optWaitContext:  {name: "WaitContext", calls: toAny},
@@ -362,6 +365,24 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // KeepFor is for plain locks. A d below MinLease or above MaxLease fails with ErrInvalidLease.
 func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d: d} }
 
+// TakeOver lets the request have a lock that [KeepFor] keeps for an ended hold. id is the
+// [Lock.HolderID] of that hold, or the Owner of a [Holder]. So a process hands its work to another
+// process, and nobody comes in between:
+//
+//	l, err := mgr.Lock(ctx, "order 7", lockmgr.KeepFor(10*time.Minute), lockmgr.Fenced())
+//	...
+//	queue.Send(l.HolderID(), l.Token())
+//	l.Unlock(ctx)
+//
+// The other process locks with TakeOver and Fenced. If its token is larger by one, no fenced hold was
+// between the two. If the kept time is over, or the hold has not ended, the request waits like any
+// other, behind no other request of its manager. Each ID is of use once. An ID is no secret: everyone
+// who can read the server's keys can read the ID.
+//
+// TakeOver is for plain locks. An empty ID, and an ID of more than MaxNoteBytes bytes, fail with
+// ErrInvalidOption.
+func TakeOver(id string) LockOption { return LockOption{kind: optTakeOver, text: id} }
+
 // OnlyIfFree makes the request try once, without waiting: the request fails with ErrNotAcquired if
 // the lock is held or waited for. TryLock does the same.
 func OnlyIfFree() LockOption { return LockOption{kind: optOnlyIfFree} }
@@ -371,7 +392,7 @@ func OnlyIfFree() LockOption { return LockOption{kind: optOnlyIfFree} }
 // can read the note. The note is written about a second after the grant, so a short hold costs
 // nothing, and when a hold with [KeepFor] ends. A re-entry does not change the note of the hold. A
 // text of more than MaxNoteBytes bytes, or with invalid UTF-8, fails with ErrInvalidOption.
-func Note(text string) LockOption { return LockOption{kind: optNote, note: text} }
+func Note(text string) LockOption { return LockOption{kind: optNote, text: text} }
 
 // TraceContext gives the request a context for Options.Observer, for example with the span of a
 // tracer: see [EventGranted]. The context replaces the context of Lock or TryLock in events only:
@@ -469,6 +490,7 @@ type wish struct {
 	hold   time.Duration // MaxHold; zero: no bound
 	keep   time.Duration // KeepFor; zero: not at all
 	note   string        // Note
+	from   string        // TakeOver
 	owner  Owner
 	fenced bool
 	kind   core.Kind
@@ -517,6 +539,8 @@ func (w *wish) apply(id *identity) error {
 			w.hold = o.d
 		case optKeepFor:
 			w.keep = o.d
+		case optTakeOver:
+			w.from = strings.TrimSuffix(o.text, wire.KeptSuffix)
 		case optAsOwner:
 			w.owner = o.owner
 		case optFenced:
@@ -528,7 +552,7 @@ func (w *wish) apply(id *identity) error {
 		case optFair:
 			w.kind = core.Fair
 		case optNote:
-			w.note = o.note
+			w.note = o.text
 		case optTraceContext:
 			w.ctx = o.ctx
 		case optWaitContext:
@@ -563,8 +587,10 @@ func (o LockOption) check(call callKinds, before []LockOption) error {
 		return fmt.Errorf("%w: %s is %v, want at most %v", rule.err, rule.name, o.d, rule.most)
 	case o.kind == optAsOwner && o.owner.of == nil:
 		return fmt.Errorf("%w: the zero Owner", ErrInvalidOwner)
-	case len(o.note) > MaxNoteBytes || !utf8.ValidString(o.note):
-		return fmt.Errorf("%w: a Note of %d bytes: want valid UTF-8, at most %d bytes", ErrInvalidOption, len(o.note), MaxNoteBytes)
+	case o.kind == optTakeOver && o.text == "":
+		return fmt.Errorf("%w: TakeOver of an empty ID", ErrInvalidOption)
+	case len(o.text) > MaxNoteBytes || !utf8.ValidString(o.text):
+		return fmt.Errorf("%w: a text of %d bytes for %s: want valid UTF-8, at most %d bytes", ErrInvalidOption, len(o.text), rule.name, MaxNoteBytes)
 	}
 	return nil
 }

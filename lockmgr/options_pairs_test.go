@@ -137,6 +137,7 @@ func TestOptions_AllPairsOfAllCalls(t *testing.T) {
 		"FixedLease":   func() lockmgr.LockOption { return lockmgr.FixedLease(time.Minute) },
 		"MaxHold":      func() lockmgr.LockOption { return lockmgr.MaxHold(time.Minute) },
 		"KeepFor":      func() lockmgr.LockOption { return lockmgr.KeepFor(time.Minute) },
+		"TakeOver":     func() lockmgr.LockOption { return lockmgr.TakeOver("nobody") },
 		"AsOwner":      func() lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) },
 		"Fenced":       lockmgr.Fenced,
 		"Shared":       lockmgr.Shared,

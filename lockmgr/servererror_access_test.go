@@ -32,7 +32,9 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 	write := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
 		return m.Lock(ctx, "a", lockmgr.Exclusive())
 	}
-	fair := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a", lockmgr.Fair()) }
+	fair := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
+		return m.Lock(ctx, "a", lockmgr.Fair())
+	}
 	set := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
 		return m.LockAll(ctx, lockmgr.All("a", "b"))
 	}

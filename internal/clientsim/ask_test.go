@@ -25,6 +25,7 @@ type ask struct {
 	byOption bool          // the context is that of WaitContext, and not that of the call
 	lease    time.Duration // fixed; zero: watched
 	keepFor  time.Duration
+	takeOver string        // the ID of a hold whose name is kept
 	bound    time.Duration // MaxHold
 	fenced   bool
 	note     string
@@ -77,6 +78,9 @@ func (w *world) drawAsk(r *rand.Rand, m *machine) ask {
 	if k&keeping != 0 && a.kind == plain && r.IntN(2) == 0 {
 		a.keepFor = logBetween(r, w.set.lease/4, 3*w.set.lease).Truncate(ms)
 		a.keepFor = min(max(a.keepFor, 20*ms), 20*sec)
+	}
+	if a.kind == plain {
+		a.takeOver = w.book.drawKept(r, a.name)
 	}
 	a.fenced = k&fenced != 0 && a.kind != permits && r.IntN(2) == 0
 	a.do = k&doing != 0 && r.IntN(2) == 0
@@ -228,6 +232,9 @@ func (a *ask) options() (out []lockmgr.LockOption) {
 	if a.keepFor > 0 {
 		out = append(out, lockmgr.KeepFor(a.keepFor))
 	}
+	if a.takeOver != "" && a.kind == plain && !a.leads {
+		out = append(out, lockmgr.TakeOver(a.takeOver))
+	}
 	if a.bound > 0 {
 		out = append(out, lockmgr.MaxHold(a.bound))
 	}
@@ -282,6 +289,9 @@ func (a *ask) String() string {
 	}
 	if a.keepFor > 0 {
 		s += fmt.Sprintf(" keepfor=%v", a.keepFor)
+	}
+	if a.takeOver != "" {
+		s += " takeover=" + a.takeOver
 	}
 	if a.bound > 0 {
 		s += fmt.Sprintf(" maxhold=%v", a.bound)

@@ -172,6 +172,9 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 		q.calm = q.calm && len(p.requests) == 0 && len(p.holds) == 0 && now.Sub(p.busy) > 2*sec && b.w.keyless(name)
 		p.requests = append(p.requests, q)
 		p.busy, p.newest = now, q.seq
+		if q.takeOver != "" { // it may end at any time from now on
+			p.kept = time.Time{}
+		}
 		if q.part(name) == writer {
 			p.wrote = now
 		}
@@ -332,7 +335,18 @@ func (b *book) grantAt(q *request) (at time.Time, known bool) {
 }
 
 // inOrder reports whether the requests of a manager for this kind are served in order.
-func inOrder(q *request) bool { return q.kind == plain || q.kind == fair }
+func inOrder(q *request) bool { return q.kind == plain && q.takeOver == "" || q.kind == fair }
+
+// drawKept draws the ID of a hold for which a name is kept, or "".
+func (b *book) drawKept(r *rand.Rand, name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.of(name)
+	if p.keptBy == nil || !p.keptBy.over || time.Now().After(p.kept) || r.IntN(3) > 0 {
+		return ""
+	}
+	return p.keptBy.lock.HolderID()
+}
 
 // hopeless reports whether the lease is too short for the distance.
 func (q *request) hopeless() bool { return q.lease > 0 && q.lease < q.leastLease() }

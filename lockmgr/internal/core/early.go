@@ -94,7 +94,8 @@ const leastEarly = 50 * time.Millisecond
 // mayWait reports whether the first waiter may wait without an acquire. The position must stand for the
 // waiter's side, messages must be delivered, and no request may try once.
 func (p *position) mayWait(n *name, now time.Duration) bool {
-	return now < p.standsUntil && n.sub == subOn && n.queue.head.Side == p.side && !n.details.impatient
+	first := n.queue.head
+	return now < p.standsUntil && n.sub == subOn && first.Side == p.side && first.takeOver() == "" && !n.details.impatient
 }
 
 // waitOrAsk serves the first waiter. A grant that has come is taken. If the position of the manager

@@ -31,7 +31,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 	}
 	e.of.details.special.fill(m, e, op, spare)
 	if verb == VerbAcquire {
-		op.Gather = m.gatherFor(e)
+		op.Gather, op.TakeOver = m.gatherFor(e), e.of.queue.head.takeOver()
 	}
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared

@@ -65,6 +65,9 @@ type Terms struct {
 	// KeepFor is for how long the record stays from the grant on, even after an unlock, or zero.
 	// Only the kind Exclusive has KeepFor.
 	KeepFor time.Duration
+	// TakeOver is the holder ID of an ended hold, or "". The record that KeepFor has left of that hold does
+	// not keep the request out. Only the kind Exclusive has TakeOver.
+	TakeOver string
 	// Note is the shell's own: what the caller says of the request, or "".
 	Note string
 	// Tag is the shell's own.
@@ -88,6 +91,14 @@ func (r *Request) Owner() uint64 {
 	return r.ID
 }
 
+// takeOver returns the TakeOver of the request's terms.
+func (r *Request) takeOver() string {
+	if r.Terms == nil {
+		return ""
+	}
+	return r.Terms.TakeOver
+}
+
 type requestState uint8
 
 const (
@@ -100,12 +111,18 @@ const (
 
 func (r *Request) heapPos() *int32 { return &r.pos }
 
-// queue is a FIFO of requests. Any request can be removed.
+// queue is a FIFO of requests. Any request can be removed. A request that takes over a kept record goes
+// first: the name is kept for it.
 type queue struct {
 	head, tail *Request
 }
 
 func (q *queue) push(r *Request) {
+	if q.head != nil && r.takeOver() != "" {
+		r.prev, r.next = nil, q.head
+		q.head.prev, q.head = r, r
+		return
+	}
 	r.prev, r.next = q.tail, nil
 	if q.tail != nil {
 		q.tail.next = r
@@ -140,10 +157,10 @@ func (q *queue) remove(r *Request) {
 	r.prev, r.next = nil, nil
 }
 
-// push adds a request to the queue of a name. If a request behind the first has Once set, push
+// push adds a request to the queue of a name. If a request behind the first may have Once set, push
 // makes the details of the name: see takeImpatient.
 func (n *name) push(r *Request) {
-	if r.Once && n.queue.head != nil {
+	if n.queue.head != nil && (r.Once || r.takeOver() != "") {
 		n.makeDetails()
 	}
 	n.queue.push(r)
@@ -251,6 +268,8 @@ func (m *Machine) serve(e *entry, r *Request) {
 	case e.phase == waiting && m.healthOf(e.of).failing:
 		m.trySoon(e)
 	case e.of.queue.head != r:
+	case e.phase == waiting && r.takeOver() != "":
+		m.ask(e)
 	case e.phase == idle:
 		if !e.of.served(e) {
 			m.waitOrAsk(e)

@@ -149,8 +149,8 @@ func (s *story) line(line string) {
 		})
 	case "lock", "lockset":
 		r := &Request{Name: plain[2], Asked: s.now, Ends: Forever, Lease: duration("lease", 0), Once: arg["once"] != "", Fenced: arg["fenced"] != ""}
-		if arg["maxhold"] != "" || arg["keep"] != "" {
-			r.Terms = &Terms{MaxHold: duration("maxhold", 0), KeepFor: duration("keep", 0)}
+		if arg["maxhold"] != "" || arg["keep"] != "" || arg["takeover"] != "" {
+			r.Terms = &Terms{MaxHold: duration("maxhold", 0), KeepFor: duration("keep", 0), TakeOver: arg["takeover"]}
 		}
 		r.ID = uint64(count("id", 0))
 		if r.ID == 0 {
@@ -339,6 +339,9 @@ func (s *story) describe(e Effect) string {
 		}
 		if o.Gather != 0 {
 			d += fmt.Sprintf(" gather=%v", o.Gather)
+		}
+		if o.TakeOver != "" {
+			d += " takeover=" + o.TakeOver
 		}
 		if o.StandsAt != 0 && o.Verb == VerbAcquire {
 			d += fmt.Sprintf(" stands-at=%d", o.StandsAt)

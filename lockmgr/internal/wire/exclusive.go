@@ -29,6 +29,9 @@ const (
 	maxRenewed = 128
 )
 
+// KeptSuffix ends the holder ID of an ended hold whose record stays: see reserve.lua.
+const KeptSuffix = ":kept"
+
 var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, freed: "0", formats: [verbs]format{
 	core.VerbAcquire: {
 		write: func(e *encoder, op *core.Op, c *Command) {
@@ -36,11 +39,16 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			e.terms(op, c)
 			c.Args = append(c.Args, e.want(op))
 			e.owners(op, c)
+			if op.TakeOver != "" {
+				c.Args = append(c.Args, op.TakeOver+KeptSuffix)
+			}
 		},
 		many: acquireMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return op.Tokens == 0 && len(op.OtherNumbers) == 0 && !op.Lined },
-		join:  joinLease,
-		read:  readAcquired,
+		plain: func(op *core.Op) bool {
+			return op.Tokens == 0 && len(op.OtherNumbers) == 0 && !op.Lined && op.TakeOver == ""
+		},
+		join: joinLease,
+		read: readAcquired,
 	},
 	core.VerbTransfer: {
 		write: func(e *encoder, op *core.Op, c *Command) {

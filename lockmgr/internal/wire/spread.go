@@ -299,7 +299,8 @@ func (s *spread) granted() core.Reply {
 }
 
 // extended goes on after the renewals of what was gathered. A part that was gone by then counts as refused:
-// that part and those after it are given back, and the next try takes them again.
+// that part and those after it are given back, and the next try takes them again. The set still gathers, even if
+// nothing is left: after that time come tries that do not gather, which show a lease that is too short.
 func (s *spread) extended() (end core.Reply, ended bool) {
 	gone := -1
 	for i := range s.parts {
@@ -316,7 +317,7 @@ func (s *spread) extended() (end core.Reply, ended bool) {
 		return s.granted(), true
 	}
 	out := s.refusal(gone, 0)
-	out.TTL = time.Millisecond
+	out.Gathered, out.TTL = true, time.Millisecond
 	return s.undo(out, gone)
 }
 

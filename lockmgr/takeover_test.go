@@ -1,0 +1,74 @@
+package lockmgr_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A lock that KeepFor keeps goes to the request that names its hold, before all who wait, in every process. Nobody
+// was in between: the tokens follow each other.
+func TestTakeOver(t *testing.T) {
+	for _, where := range []string{"elsewhere", "same manager"} {
+		for _, waiting := range []bool{false, true} {
+			for _, id := range []string{"HolderID", "Inspect"} {
+				t.Run(where+" "+id, func(t *testing.T) {
+					s, m, other := startServer(t, lockmgr.Options{})
+					third := dial(t, s.Addr(), lockmgr.Options{})
+					ctx := faults.Patient(t)
+					to := map[string]*lockmgr.Manager{"elsewhere": other, "same manager": m}[where]
+					l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour), lockmgr.Fenced())
+					token, from := l.Token(), l.HolderID()
+					require.ErrorIs(t, errOf(other.TryLock(ctx, "a", lockmgr.TakeOver(from))), lockmgr.ErrNotAcquired, "the hold has not ended")
+					mustUnlock(t, l)
+					require.ErrorIs(t, errOf(other.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
+					require.ErrorIs(t, errOf(other.TryLock(ctx, "a", lockmgr.TakeOver(from+"0"))), lockmgr.ErrNotAcquired, "another hold")
+					if id == "Inspect" {
+						from = must(m.Inspect(ctx, "a"))(t).Holders[0].Owner
+					}
+					var next sync.WaitGroup
+					if waiting {
+						for _, m := range []*lockmgr.Manager{m, other, third} {
+							f := m.LockAsync("a")
+							next.Go(func() { mustUnlock(t, mustAwait(t, f)) })
+						}
+						faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", "{a}:lock_line") == "3" }, "all stand in the line")
+					}
+					l = must(to.Lock(ctx, "a", lockmgr.TakeOver(from), lockmgr.Fenced(), lockmgr.MaxWait(time.Second)))(t)
+					require.Equal(t, token+1, l.Token())
+					require.True(t, l.Valid())
+					if !waiting {
+						require.ErrorIs(t, errOf(third.TryLock(ctx, "a", lockmgr.TakeOver(from))), lockmgr.ErrNotAcquired, "an ID is of use once")
+					}
+					mustUnlock(t, l)
+					next.Wait()
+					mustUnlock(t, must(third.TryLock(ctx, "a"))(t, "free"))
+				})
+			}
+		}
+	}
+}
+
+// A request that takes over waits as others do while there is nothing to take over.
+func TestTakeOver_Waits(t *testing.T) {
+	_, m, other := startServer(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour))
+	f := other.LockAsync("a", lockmgr.TakeOver(l.HolderID()))
+	faults.Eventually(t, func() bool { return other.Stats().Waiting == 1 })
+	mustUnlock(t, l)
+	mustUnlock(t, mustAwait(t, f))
+
+	mustUnlock(t, must(m.TryLock(ctx, "a", lockmgr.TakeOver("nobody")))(t, "a free lock"))
+	l = mustLock(t, m, "a", lockmgr.KeepFor(100*time.Millisecond))
+	from := l.HolderID()
+	mustUnlock(t, l)
+	l = mustLock(t, m, "a")
+	require.ErrorIs(t, errOf(other.Lock(ctx, "a", lockmgr.TakeOver(from), lockmgr.MaxWait(10*time.Millisecond))), lockmgr.ErrWaitTimeout)
+	mustUnlock(t, l)
+}
