@@ -576,6 +576,30 @@ func ExampleKeepFor() {
 	// not by the second
 }
 
+// A process hands a lock to the next one, and nobody comes in between.
+func ExampleTakeOver() {
+	manager, done := managerForExample()
+	defer done()
+	ctx := context.Background()
+	first, err := manager.Lock(ctx, "order 7", lockmgr.KeepFor(time.Minute), lockmgr.Fenced())
+	if err != nil {
+		panic(err)
+	}
+	holder, token := first.HolderID(), first.Token() // to be sent to the next one
+	_ = first.Unlock(ctx)
+	_, err = manager.TryLock(ctx, "order 7")
+	fmt.Println("others get it:", err == nil)
+	next, err := manager.Lock(ctx, "order 7", lockmgr.TakeOver(holder), lockmgr.Fenced())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("nobody was in between:", next.Token() == token+1)
+	_ = next.Unlock(ctx)
+	// Output:
+	// others get it: false
+	// nobody was in between: true
+}
+
 func ExampleManager_Lead() {
 	manager, done := managerForExample()
 	defer done()

@@ -141,6 +141,70 @@ func chooseLedger(ctx context.Context, mgr *lockmgr.Manager, ledger *ledger, job
 	// end
 }
 
+func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send func(holder string, token int64) error) error {
+	// docs/choosing.md 10
+	lock, err := mgr.Lock(ctx, "order 7", lockmgr.KeepFor(10*time.Minute), lockmgr.Fenced())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock(context.WithoutCancel(ctx)) // the name stays taken for the rest of the ten minutes
+	if err := work(lock.Context(ctx)); err != nil {
+		return err
+	}
+	return send(lock.HolderID(), lock.Token())
+	// end
+}
+
+func chooseTakeOver(ctx context.Context, mgr *lockmgr.Manager, work simple, holder string, token int64) error {
+	// docs/choosing.md 11
+	lock, err := mgr.Lock(ctx, "order 7", lockmgr.TakeOver(holder), lockmgr.Fenced())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock(context.WithoutCancel(ctx))
+	if lock.Token() != token+1 {
+		return errStale // the ten minutes were over, and others had the lock in between
+	}
+	return work(lock.Context(ctx))
+	// end
+}
+
+// A process hands a lock on, and the next one knows whether others were in between.
+func TestChoosing_HandedOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	var two [2]*lockmgr.Manager
+	for i := range two {
+		mgr, err := lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = mgr.Close(context.Background()) })
+		two[i] = mgr
+	}
+	first, next := two[0], two[1]
+	works := 0
+	work := func(context.Context) error { works++; return nil }
+	var holder string
+	var token int64
+	send := func(h string, n int64) error { holder, token = h, n; return nil }
+	for _, between := range []bool{false, true} {
+		require.NoError(t, chooseHandOver(ctx, first, work, send))
+		_, err := next.TryLock(ctx, "order 7")
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		if between {
+			_, err := first.ForceUnlock(ctx, "order 7")
+			require.NoError(t, err)
+			l, err := first.TryLock(ctx, "order 7", lockmgr.Fenced())
+			require.NoError(t, err)
+			require.NoError(t, l.Unlock(ctx))
+			require.ErrorIs(t, chooseTakeOver(ctx, next, work, holder, token), errStale)
+			continue
+		}
+		require.NoError(t, chooseTakeOver(ctx, next, work, holder, token))
+	}
+	require.Equal(t, 3, works)
+}
+
 // A job whose runner dies at work, or fails, is run by one of those that wait.
 func TestChoosing_TakenOver(t *testing.T) {
 	t.Parallel()
