@@ -376,8 +376,8 @@ func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d
 //
 // The other process locks with TakeOver and Fenced. If its token is larger by one, no fenced hold was
 // between the two. If the kept time is over, or the hold has not ended, the request waits like any
-// other, behind no other request of its manager. Each ID is of use once. An ID is no secret: everyone
-// who can read the server's keys can read the ID.
+// other, behind no other request of its manager. Each ID is of use once, also for a request that
+// fails late. An ID is no secret: everyone who can read the server's keys can read the ID.
 //
 // TakeOver is for plain locks. An empty ID, and an ID of more than MaxNoteBytes bytes, fail with
 // ErrInvalidOption.

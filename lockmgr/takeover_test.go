@@ -58,14 +58,18 @@ func TestTakeOver(t *testing.T) {
 func TestTakeOver_Waits(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
-	l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour))
-	f := other.LockAsync("a", lockmgr.TakeOver(l.HolderID()))
-	faults.Eventually(t, func() bool { return other.Stats().Waiting == 1 })
-	mustUnlock(t, l)
-	mustUnlock(t, mustAwait(t, f))
+	for _, to := range []*lockmgr.Manager{m, other} { // the request comes before the unlock
+		l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour))
+		before := to.LockAsync("a")
+		f := to.LockAsync("a", lockmgr.TakeOver(l.HolderID()))
+		faults.Eventually(t, func() bool { return to.Stats().Waiting == 2 })
+		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, f))
+		mustUnlock(t, mustAwait(t, before))
+	}
 
 	mustUnlock(t, must(m.TryLock(ctx, "a", lockmgr.TakeOver("nobody")))(t, "a free lock"))
-	l = mustLock(t, m, "a", lockmgr.KeepFor(100*time.Millisecond))
+	l := mustLock(t, m, "a", lockmgr.KeepFor(100*time.Millisecond))
 	from := l.HolderID()
 	mustUnlock(t, l)
 	l = mustLock(t, m, "a")
