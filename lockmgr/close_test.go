@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -128,4 +129,33 @@ func TestUnlock_CrossesClose(t *testing.T) {
 		require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrClosed)
 		require.NoError(t, <-closed)
 	})
+}
+
+// A request that has never had its lock leaves no lock behind: nobody is told that a release is not confirmed.
+func TestClose_WaitersLeaveNothing(t *testing.T) {
+	for how, lock := range map[string]func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
+		"plain": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a") },
+		"write": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Exclusive()) },
+		"set":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAllAsync(lockmgr.All("a", "b")) },
+	} {
+		for _, closes := range []bool{false, true} {
+			t.Run(fmt.Sprint(how, " closes=", closes), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *scene) {
+					holder, _ := w.manager(lockmgr.Options{})
+					held := mustAwait(t, lock(holder))
+					m, n := w.manager(lockmgr.Options{})
+					f := lock(m)
+					time.Sleep(time.Second)
+					n.cut()
+					if closes {
+						require.NoError(t, m.Close(ctx))
+					}
+					require.Error(t, errOf(f.Await(ctx)))
+					time.Sleep(time.Minute)
+					require.Zero(t, m.Stats().Unreleased)
+					mustUnlock(t, held)
+				})
+			})
+		}
+	}
 }

@@ -66,9 +66,10 @@ type pages struct {
 	kept     time.Time            // until when KeepFor keeps it taken
 	keptFrom time.Time            // when the newest of these was granted
 	keptBy   *hold
-	wrote    time.Time // when a writer last asked for it, had it or had gone
-	keptMost time.Time // the latest instant until which anything may keep it
-	weakened time.Time // when a forced unlock, or a loss of data, last ended what was kept
+	wanted   map[string]bool // the holder IDs that a request may take over
+	wrote    time.Time       // when a writer last asked for it, had it or had gone
+	keptMost time.Time       // the latest instant until which anything may keep it
+	weakened time.Time       // when a forced unlock, or a loss of data, last ended what was kept
 }
 
 // A request is one request of a caller.
@@ -148,7 +149,7 @@ func (b *book) of(name string) *pages {
 	if p == nil {
 		p = &pages{
 			counts: make(map[string]int), last: make(map[string]time.Time), ended: make(map[string]time.Time),
-			exempted: make(map[string]time.Time), held: make(map[string]time.Time),
+			exempted: make(map[string]time.Time), held: make(map[string]time.Time), wanted: make(map[string]bool),
 		}
 		b.names[name] = p
 	}
@@ -173,7 +174,7 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 		p.requests = append(p.requests, q)
 		p.busy, p.newest = now, q.seq
 		if q.takeOver != "" { // it may end at any time from now on
-			p.kept = time.Time{}
+			p.kept, p.wanted[q.takeOver] = time.Time{}, true
 		}
 		if q.part(name) == writer {
 			p.wrote = now
@@ -305,7 +306,7 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 		if q.keepFor > 0 {
 			p.keptMost = later(p.keptMost, q.told.Add(q.keepFor))
 			from, known := b.grantAt(q)
-			if until := from.Add(q.keepFor); known && until.After(p.kept) && !h.exempt {
+			if until := from.Add(q.keepFor); known && until.After(p.kept) && !h.exempt && !p.wanted[h.lock.HolderID()] {
 				p.kept, p.keptFrom, p.keptBy = until, from, h
 			}
 		}

@@ -89,6 +89,9 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
+// mayHaveRecord reports whether the server may have a record of an entry.
+func (e *entry) mayHaveRecord() bool { return e.number != 0 || e.upkeep().unknown.strays() > 0 }
+
 // removed is called when a release has removed a record of ours that no script had confirmed. If
 // there is exactly one stray, the record was the stray's. The stray's command has run and won't run
 // again, unless several commands record the number.

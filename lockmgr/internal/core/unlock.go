@@ -197,10 +197,13 @@ func (m *Machine) closesWithout(e *entry, r *Reply) bool {
 	return m.closing && (r.Final || m.now-max(e.upkeep().retry.since, m.closedAt) >= m.cfg.RetryTime)
 }
 
-// leaveRecord gives up the release of a record that has expired, or is left to expire.
+// leaveRecord gives up the release of a record that has expired, or is left to expire. A release that could
+// only leave the line is no news: no lock was had.
 func (m *Machine) leaveRecord(e *entry, err error) {
 	u := e.upkeep()
-	m.noteUnreleased(e.of, err)
+	if e.mayHaveRecord() {
+		m.noteUnreleased(e.of, err)
+	}
 	m.answerUnlock(e, err)
 	m.disown(e)
 	m.unreserve(e)
