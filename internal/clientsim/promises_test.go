@@ -202,7 +202,9 @@ func (b *book) promise7a(now time.Time) {
 			continue
 		}
 		for name := range b.names {
-			until := later(later(e.until[name], e.until[""]), e.host.ran.Add(w.set.lease)) // a late command may take a lock
+			// A late command may take a lock, or prolong a lease once more.
+			most := max(w.set.lease, e.until[name].Sub(e.killed))
+			until := later(later(e.until[name], e.until[""]), e.host.ran.Add(most))
 			if now.Sub(until) > 2*sec+w.onTheWay() && w.holdsOn(name, id) {
 				w.fail("promise7a", "the process of machine %d died %v ago, its lease of %q was over %v ago, and the record %q lives for another %v",
 					e.m.index, now.Sub(e.killed), name, now.Sub(until), w.keysOf(name).names(name), w.keysOf(name).life(name))
