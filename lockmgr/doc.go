@@ -17,7 +17,8 @@
 //	f := mgr.LockAsync("orders:42")
 //	select {
 //	case <-f.Done():
-//		lock, err := f.Result()
+//		lock, err := f.Result() // then, as after Lock: lock.Unlock
+//		...
 //	case <-time.After(time.Second):
 //		f.Cancel() // a lock that nobody has taken from f is given back
 //	}

@@ -50,7 +50,8 @@ Without --wait or --nowait it waits for as long as others hold the lock, and for
 reached or can't serve, as in a failover. It says so once.
 
 If the lock is lost (the server forgot it, somebody broke it, or the server can't be reached for
-the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL.
+the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL. holdfast knows of a lock that somebody
+broke at the next renewal, within 40 % of --lease.
 
 The environment of the command has HOLDFAST_NAME, and with --token HOLDFAST_TOKEN. The token rises with every
 grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command that still
@@ -105,7 +106,7 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 	f.BoolVar(&j.shared, "shared", false, "take the read side of a read-write lock")
 	f.BoolVar(&j.exclusive, "exclusive", false, "take the write side of a read-write lock")
 	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
-	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock")
+	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number for NAME stays")
 	f.BoolVar(&j.token, "token", false, "ask for a fencing token; permits have none")
 	f.BoolVar(&j.passRedis, "pass-redis", false, "give the command the URL of the server, with its password, as HOLDFAST_REDIS")
 	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
