@@ -443,6 +443,11 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 	now := time.Now()
 	e := b.managers[mgr.ID()]
 	e.killed, e.excused, e.until = now, true, map[string]time.Time{"": now.Add(b.w.set.lease)}
+	for _, q := range b.all { // the release of a fixed lease may be on its way
+		if q.mgr == mgr.ID() && q.lease > 0 && !q.end.IsZero() && now.Sub(q.end) < b.w.set.timeout+8*b.w.slowest() {
+			q.parts(func(name string, _ feature) { e.until[name] = later(e.until[name], now.Add(q.lease)) })
+		}
+	}
 	for name, p := range b.names {
 		for _, h := range p.holds {
 			if h.mgr == mgr.ID() {
