@@ -375,13 +375,18 @@ func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d
 //	l.Unlock(ctx)
 //
 // The other process locks with TakeOver and Fenced. If its token is larger by one, no fenced hold was
-// between the two. If the kept time is over, or the hold has not ended, the request waits like any
-// other, behind no other request of its manager. Each ID is of use once, also for a request that
-// fails late. An ID is no secret: everyone who can read the server's keys can read the ID.
+// between the two.
 //
-// TakeOver is for plain locks. An empty ID, and an ID of more than MaxNoteBytes bytes, fail with
-// ErrInvalidOption.
-func TakeOver(id string) LockOption { return LockOption{kind: optTakeOver, text: id} }
+// TakeOver never fails for its ID. If the kept time is over, or the hold has not ended, the request
+// waits, before all other requests of its manager; of several with TakeOver, the last comes first.
+// A request that got the lock and failed after that has used the ID up: the name is then free. An ID
+// is no secret: everyone who can read the server's keys can read the ID.
+//
+// TakeOver is for plain locks. An empty ID, an ID of more than MaxNoteBytes bytes, and an ID with invalid
+// UTF-8 fail with ErrInvalidOption.
+func TakeOver(id string) LockOption {
+	return LockOption{kind: optTakeOver, text: strings.TrimSuffix(id, wire.KeptSuffix)}
+}
 
 // OnlyIfFree makes the request try once, without waiting: the request fails with ErrNotAcquired if
 // the lock is held or waited for. TryLock does the same.
@@ -481,23 +486,24 @@ func Fair() LockOption { return LockOption{kind: optFair} }
 
 // A wish holds the arguments of a request.
 type wish struct {
-	name   string // of a set: the text of its items
-	call   callKinds
-	opts   []LockOption
-	fault  error         // why the name, the set or the permits are refused; nil: they are not
-	wait   time.Duration // negative: for ever
-	lease  time.Duration // zero: watched
-	hold   time.Duration // MaxHold; zero: no bound
-	keep   time.Duration // KeepFor; zero: not at all
-	note   string        // Note
-	from   string        // TakeOver
-	owner  Owner
-	fenced bool
-	kind   core.Kind
-	side   core.Side
-	items  []core.Item     // of a set
-	ctx    context.Context // for the observer
-	until  context.Context // WaitContext; nil: none
+	name  string // of a set: the text of its items
+	call  callKinds
+	opts  []LockOption
+	fault error         // why the name, the set or the permits are refused; nil: they are not
+	wait  time.Duration // negative: for ever
+	lease time.Duration // zero: watched
+	hold  time.Duration // MaxHold; zero: no bound
+	keep  time.Duration // KeepFor; zero: not at all
+	note  string        // Note
+
+	takeOver string // TakeOver
+	owner    Owner
+	fenced   bool
+	kind     core.Kind
+	side     core.Side
+	items    []core.Item     // of a set
+	ctx      context.Context // for the observer
+	until    context.Context // WaitContext; nil: none
 
 	permits uint16 // how many, for the kind Permits
 	limit   int64  // how many there are if the server knows no limit
@@ -540,7 +546,7 @@ func (w *wish) apply(id *identity) error {
 		case optKeepFor:
 			w.keep = o.d
 		case optTakeOver:
-			w.from = strings.TrimSuffix(o.text, wire.KeptSuffix)
+			w.takeOver = o.text
 		case optAsOwner:
 			w.owner = o.owner
 		case optFenced:

@@ -50,8 +50,8 @@ Without --wait or --nowait it waits for as long as others hold the lock, and for
 reached or can't serve, as in a failover. It says so once.
 
 If the lock is lost (the server forgot it, somebody broke it, or the server can't be reached for
-the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL. holdfast knows of a lock that somebody
-broke at the next renewal, within 40 % of --lease.
+the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL. If somebody breaks the lock,
+holdfast learns it at its next renewal, within 40 % of --lease.
 
 The environment of the command has HOLDFAST_NAME, and with --token HOLDFAST_TOKEN. The token rises with every
 grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command that still

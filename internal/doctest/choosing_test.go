@@ -163,7 +163,7 @@ func chooseTakeOver(ctx context.Context, mgr *lockmgr.Manager, work simple, hold
 	}
 	defer lock.Unlock(context.WithoutCancel(ctx))
 	if lock.Token() != token+1 {
-		return errStale // the ten minutes were over, and others had the lock in between
+		return errStale // others may have had the lock in between: look at the order before you go on
 	}
 	return work(lock.Context(ctx))
 	// end

@@ -1,5 +1,5 @@
 -- acquire.lua takes a free lock, or one that this manager's own owners hold,
--- for a new owner.
+-- for a new owner. It also takes a lock that is kept for an ended hold, of any manager, if that is named.
 --
 -- KEYS[1]   lock             hash: owner -> 1
 -- KEYS[2]   token counter    only when ARGV[2] > 0
@@ -7,7 +7,7 @@
 -- ARGV[2]   how many fencing tokens to take, 0 for none
 -- ARGV[3]   what the manager wants of the line, see line.lua; or empty
 -- ARGV[4]   the new owner
--- ARGV[5..] further owners of the same manager that the record may carry
+-- ARGV[5..] further owners of the same manager that the record may carry, and an ended hold
 --
 -- Returns nil         acquired, no tokens asked for
 --         bulk string acquired, the last of the tokens taken

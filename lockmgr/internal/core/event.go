@@ -176,7 +176,8 @@ type Op struct {
 	// is what the shell says of the hold in the record that stays, or "".
 	Reserver *Request
 	Words    string
-	// TakeOver is the holder ID of an ended hold. An acquire gets also the record that stays of that hold.
+	// TakeOver is the holder ID of an ended hold, or "". An acquire also replaces the record that has stayed
+	// of that hold.
 	TakeOver string
 	// Permits is how many permits the entry has or is to get, for the kind Permits. Most is the
 	// largest number of permits that any of the numbers may have. Limit is how many permits the

@@ -91,13 +91,15 @@ func (r *Request) Owner() uint64 {
 	return r.ID
 }
 
-// takeOver returns the TakeOver of the request's terms.
+// takeOver returns the TakeOver of the request's terms, or "".
 func (r *Request) takeOver() string {
 	if r.Terms == nil {
 		return ""
 	}
 	return r.Terms.TakeOver
 }
+
+func (r *Request) takesOver() bool { return r.takeOver() != "" }
 
 type requestState uint8
 
@@ -112,13 +114,13 @@ const (
 func (r *Request) heapPos() *int32 { return &r.pos }
 
 // queue is a FIFO of requests. Any request can be removed. A request that takes over a kept record goes
-// first: the name is kept for it.
+// first: the name is kept for it. Of several, the last comes first.
 type queue struct {
 	head, tail *Request
 }
 
 func (q *queue) push(r *Request) {
-	if q.head != nil && r.takeOver() != "" {
+	if q.head != nil && r.takesOver() {
 		r.prev, r.next = nil, q.head
 		q.head.prev, q.head = r, r
 		return
@@ -158,9 +160,9 @@ func (q *queue) remove(r *Request) {
 }
 
 // push adds a request to the queue of a name. If a request behind the first may have Once set, push
-// makes the details of the name: see takeImpatient.
+// makes the details of the name: see takeImpatient. A request that takes over moves the first one behind.
 func (n *name) push(r *Request) {
-	if n.queue.head != nil && (r.Once || r.takeOver() != "") {
+	if n.queue.head != nil && (r.Once || r.takesOver()) {
 		n.makeDetails()
 	}
 	n.queue.push(r)
@@ -268,7 +270,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 	case e.phase == waiting && m.healthOf(e.of).failing:
 		m.trySoon(e)
 	case e.of.queue.head != r:
-	case e.phase == waiting && r.takeOver() != "":
+	case e.phase == waiting && r.takesOver(): // the others wait for the end of the record that it takes over
 		m.ask(e)
 	case e.phase == idle:
 		if !e.of.served(e) {

@@ -10,7 +10,7 @@ type Item struct {
 	Side Side
 }
 
-// AnyItem stands for the position of an item that is not known: a try has no answer.
+// AnyItem in Op.StandsAt says that the set may stand in any line: the last try has no answer.
 const AnyItem = -1
 
 // A set is the special state of a name of kind Several. The name keeps the set for as long as the
@@ -25,7 +25,7 @@ type set struct {
 	delivered   [][2]bool // by item: messages of the channel of the name, and of the set, are delivered
 	undelivered int       // how many are not
 	refusedBy   int       // the position of the item for which the last try was refused, from 1, or 0
-	standsAt    int       // while a try may have joined: the item in whose line the set stands, from 1, or AnyItem
+	standsAt    int       // while a try may have joined: the item in whose line the set may stand, from 1, or AnyItem
 	signalled   []bool    // by item: a message or a confirmation came while a try was in flight
 
 	position
@@ -124,7 +124,8 @@ func (n *name) about(err error) error {
 }
 
 func (s *set) fill(m *Machine, e *entry, op *Op, _ *Line) {
-	if op.Items, op.Set = s.items, s.id; s.joined != 0 {
+	op.Items, op.Set = s.items, s.id
+	if s.joined != 0 { // by an earlier try: position.fill notes this one
 		op.StandsAt = s.standsAt
 	}
 	s.position.fill(m, e, op, nil)
@@ -144,7 +145,7 @@ func (s *set) answered(m *Machine, r *Reply) {
 	s.position.answered(m, r)
 }
 
-// refused handles the answer that others have an item of a set. The set stands in the line of that item only.
+// refused handles the answer that others have an item of a set. The set may stand in the line of that item only.
 func (s *set) refused(m *Machine, e *entry, r *Reply) {
 	s.refusedBy, s.standsAt = r.Item, r.Item
 	e.woken = e.woken && r.Item > 0 && s.signalled[r.Item-1]

@@ -89,7 +89,7 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
-// mayHaveRecord reports whether the server may have a record of an entry.
+// mayHaveRecord reports whether the server may have a record of an entry, if no acquire is in flight.
 func (e *entry) mayHaveRecord() bool { return e.number != 0 || e.upkeep().unknown.strays() > 0 }
 
 // removed is called when a release has removed a record of ours that no script had confirmed. If

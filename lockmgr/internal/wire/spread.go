@@ -17,6 +17,7 @@ import (
 //	acquire ──▶ the next parts ───────▶ all taken ──────────────────────▶ OK
 //	                 ▲        │  └─────▶ one is refused ──▶ undo ───────▶ refused
 //	                 └────────┘  └─────▶ one fails ───────▶ undo ───────▶ the failure
+//	all taken while gathering ──▶ renew all parts: OK, or one is gone ──▶ undo ──▶ refused
 //	renew, release ──▶ all parts at once ────────────────────────────────▶ one reply
 //
 // An acquire asks in the order of the slots, in which it also keeps what it gets. All managers have the same
@@ -25,9 +26,9 @@ import (
 // told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
-// A set stands in the line of the item that refused its last try. A try that ends before that item does not run
-// there. So the set leaves that line with a release of its own: else the line would wait for a set that waits
-// elsewhere.
+// A set may stand in the line of the item that refused its last try. If this try is refused by an earlier part,
+// it sends nothing to the slot of that item. So the undo also sends a release there, which leaves the line: else
+// the line would wait for a set that waits elsewhere.
 //
 // An acquire that gathers keeps what it has got before the refusal. The parts have the short lease of the
 // gathering. When the last part is taken, renewals give all parts the requested lease.
@@ -51,7 +52,7 @@ const (
 	stepAll    spreadStep = iota // all parts of a renewal or a release
 	stepTake                     // the parts of an acquire at one master
 	stepExtend                   // renewals of what was gathered
-	stepUndo                     // releases of what was taken
+	stepUndo                     // releases of what was taken, and of a line
 )
 
 // A part is what a spread does in one slot.
@@ -140,7 +141,7 @@ func (s *spread) send(verb core.Verb, which func(i int) bool) {
 		p.op = core.Op{
 			ID: o.ID, Kind: o.Kind, Verb: verb, Side: o.Side, Name: o.Name, Sent: o.Sent, Lease: o.Lease,
 			Number: o.Number, OtherNumbers: o.OtherNumbers, Items: p.items, Set: o.Set,
-			Leaves: o.Leaves || s.step == stepUndo && s.leaves(i),
+			Leaves: o.Leaves || s.step == stepUndo && s.inLineUnreached(i),
 		}
 		switch s.step {
 		case stepTake:
@@ -166,7 +167,7 @@ func (s *spread) answer(index int, r *core.Reply) (end core.Reply, ended bool) {
 	}
 	if s.step != stepUndo {
 		p.reply = *r
-	} else if r.Ran != core.Yes && !s.leaves(index) { // a position ends by itself
+	} else if r.Ran != core.Yes && !s.inLineUnreached(index) { // the server forgets a position
 		s.end = s.inDoubt(s.end, r)
 	}
 	if s.left--; s.left > 0 {
@@ -222,14 +223,14 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 	return s.granted(), true
 }
 
-// undo releases what was taken, or may have been, of the parts from one on, and leaves the line in which the
-// set stands if the acquire did not get there. end is the reply after that.
+// undo releases what was taken, or may have been, of the parts from index from on, and leaves the line in which
+// the set may stand if the acquire did not get there. end is the reply to give then.
 func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
-	tookAll := s.step == stepExtend
+	tookAll := s.step == stepExtend // the replies are those of the renewals
 	undone := func(i int) bool {
 		r := &s.parts[i].reply
 		took := tookAll || r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
-		return took && i >= from || s.leaves(i)
+		return took && i >= from || s.inLineUnreached(i)
 	}
 	s.end = end
 	for i := range s.parts {
@@ -242,8 +243,8 @@ func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 	return end, true
 }
 
-// leaves reports whether the set may stand in a line of a part that the acquire did not reach.
-func (s *spread) leaves(i int) bool {
+// inLineUnreached reports whether the set may stand in a line of a part that the acquire did not reach.
+func (s *spread) inLineUnreached(i int) bool {
 	at := s.op.StandsAt
 	return i >= s.next && (at == core.AnyItem || slices.Contains(s.parts[i].at, at-1))
 }
@@ -299,8 +300,9 @@ func (s *spread) granted() core.Reply {
 }
 
 // extended goes on after the renewals of what was gathered. A part that was gone by then counts as refused:
-// that part and those after it are given back, and the next try takes them again. The set still gathers, even if
-// nothing is left: after that time come tries that do not gather, which show a lease that is too short.
+// that part and those after it are given back, and the next try, which follows at once, takes them again. The reply
+// says Gathered also if no part is left, so that the time of the gathering runs out. The tries after that do not
+// gather. If the lease is too short for the server, such a try comes too late, and its request fails.
 func (s *spread) extended() (end core.Reply, ended bool) {
 	gone := -1
 	for i := range s.parts {
