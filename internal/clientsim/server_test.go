@@ -232,8 +232,10 @@ func (s *server) plain(args []string) any {
 	case "CLUSTER":
 		return s.cluster(args)
 	}
-	if strings.EqualFold(args[0], "HSET") && len(args) == 4 && len(args[2]) > 37 && args[2][36] == ':' {
-		s.trailOf(args[2]) // a grant by message, or one that follow notes
+	if strings.EqualFold(args[0], "HSET") && len(args) >= 4 { // the last field is the holder, for each kind
+		if id := strings.TrimSuffix(args[len(args)-2], ":write"); len(id) > 37 && id[36] == ':' {
+			s.trailOf(id) // a grant by message, or one that follow notes
+		}
 	}
 	out := s.keys.Do(args...)
 	if len(s.replicas) > 0 {
