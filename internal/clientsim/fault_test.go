@@ -169,7 +169,8 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if keys := w.keysOf(name); keys.Values[name] == put { // its slot may have moved
+			keys := w.keysOf(name) // its slot may have moved, with a copy of the value
+			if now := keys.Values[name]; now == put || now != nil && now.Equal(put) {
 				w.tracef("fault ends: %q is removed without a message", name)
 				delete(keys.Values, name)
 			}
