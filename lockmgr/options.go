@@ -378,8 +378,8 @@ func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d
 // between the two.
 //
 // TakeOver never fails for its ID. If the kept time is over, or the hold has not ended, the request
-// waits, before all other requests of its manager; of several with TakeOver, the last comes first.
-// A request that got the lock and failed after that has used the ID up: the name is then free. An ID
+// waits like any other. The request goes before those of other managers, and behind those of its own
+// manager that wait for the name already. A request that got the lock and failed after that has used the ID up: the name is then free. An ID
 // is no secret: everyone who can read the server's keys can read the ID.
 //
 // TakeOver is for plain locks. An empty ID, an ID of more than MaxNoteBytes bytes, and an ID with invalid

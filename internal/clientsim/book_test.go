@@ -336,7 +336,7 @@ func (b *book) grantAt(q *request) (at time.Time, known bool) {
 }
 
 // inOrder reports whether the requests of a manager for this kind are served in order.
-func inOrder(q *request) bool { return q.kind == plain && q.takeOver == "" || q.kind == fair }
+func inOrder(q *request) bool { return q.kind == plain || q.kind == fair }
 
 // drawKept draws the ID of a hold for which a name is kept, or "".
 func (b *book) drawKept(r *rand.Rand, name string) string {

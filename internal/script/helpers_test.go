@@ -131,7 +131,9 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 		args = append([]string{"0", channelName(keys[0])}, args...)
 	case "inspect":
 		args = append(slices.Clip(args), channelName(keys[0]), "redisson_rwlock:{"+keys[0]+"}")
-	case "transfer", "reserve":
+	case "reserve":
+		args = append(slices.Insert(slices.Clip(args), 2, args[2]+":kept"), channelName(keys[0]))
+	case "transfer":
 		args = append(slices.Clip(args), channelName(keys[0]))
 	case "readwrite_acquire":
 		args = slices.Insert(slices.Clip(args), 3, "", "{"+keys[0]+"}")

@@ -146,7 +146,7 @@ var scriptTests = []scriptTest{
 
 	// Given up, and kept.
 	{what: "kept for less", given: "HSET L me:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
-	{what: "kept, under the name of any", given: "HSET L me:3 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1 me:3 me:2", reply: "1", then: "L: me:3:kept=who for 20000", told: true, again: "nil"},
+	{what: "kept, whichever is there", given: "HSET L me:3 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1 me:3 me:2", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
 	{what: "kept for longer", given: "HSET L me:1 1; PEXPIRE L 20000", script: "reserve", args: "60000 who me:1", reply: "1", then: "L: me:1:kept=who for 60000", told: true, again: "nil"},
 	{what: "kept, without an end", given: "HSET L me:1 1", script: "reserve", args: "20000 who me:1", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
 	{what: "kept, nothing there", script: "reserve", args: "20000 who me:1", reply: "nil", then: ""},

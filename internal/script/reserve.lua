@@ -4,7 +4,8 @@
 -- KEYS[1]   lock
 -- ARGV[1]   for how many milliseconds the record stays
 -- ARGV[2]   the value of the entry: who had the lock
--- ARGV[3..] every owner of this manager that the record may carry
+-- ARGV[3]   the entry: the ID by which callers know the hold, and ":kept"
+-- ARGV[4..] every owner of this manager that the record may carry
 -- ARGV[n]   the last: channel
 --
 -- Returns nil         the record carries none of these owners
@@ -16,10 +17,10 @@
 -- A server that is out of memory refuses the other name. The record then keeps its name, and ends
 -- in time all the same.
 local key = KEYS[1]
-for i = 3, #ARGV - 1 do
+for i = 4, #ARGV - 1 do
   if redis.call('HEXISTS', key, ARGV[i]) == 1 then
     redis.call('PEXPIRE', key, ARGV[1])
-    if type(redis.pcall('HSET', key, ARGV[i] .. ':kept', ARGV[2])) ~= 'table' then
+    if type(redis.pcall('HSET', key, ARGV[3], ARGV[2])) ~= 'table' then
       for j = i, #ARGV - 1 do
         redis.call('HDEL', key, ARGV[j])
       end

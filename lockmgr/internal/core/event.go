@@ -176,6 +176,8 @@ type Op struct {
 	// is what the shell says of the hold in the record that stays, or "".
 	Reserver *Request
 	Words    string
+	// KeptAs is the number of that hold: the record may carry another number of the entry.
+	KeptAs uint64
 	// TakeOver is the holder ID of an ended hold, or "". An acquire also replaces the record that has stayed
 	// of that hold.
 	TakeOver string

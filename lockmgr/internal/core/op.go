@@ -25,7 +25,9 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 		m.stats.Renewals++
 	default:
 		if verb == VerbRelease {
-			op.Reserve, op.Reserver = m.reserved(e)
+			if op.Reserve, op.Reserver = m.reserved(e); op.Reserve > 0 {
+				op.KeptAs = op.Reserver.Hold.Number
+			}
 		}
 		op.OtherNumbers = e.mayCarry(number, verb, op.Reserve > 0, op.OtherNumbers)
 	}

@@ -113,18 +113,12 @@ const (
 
 func (r *Request) heapPos() *int32 { return &r.pos }
 
-// queue is a FIFO of requests. Any request can be removed. A request that takes over a kept record goes
-// first: the name is kept for it. Of several, the last comes first.
+// queue is a FIFO of requests. Any request can be removed.
 type queue struct {
 	head, tail *Request
 }
 
 func (q *queue) push(r *Request) {
-	if q.head != nil && r.takesOver() {
-		r.prev, r.next = nil, q.head
-		q.head.prev, q.head = r, r
-		return
-	}
 	r.prev, r.next = q.tail, nil
 	if q.tail != nil {
 		q.tail.next = r
@@ -159,10 +153,10 @@ func (q *queue) remove(r *Request) {
 	r.prev, r.next = nil, nil
 }
 
-// push adds a request to the queue of a name. If a request behind the first may have Once set, push
-// makes the details of the name: see takeImpatient. A request that takes over moves the first one behind.
+// push adds a request to the queue of a name. If a request behind the first has Once set, push
+// makes the details of the name: see takeImpatient.
 func (n *name) push(r *Request) {
-	if n.queue.head != nil && (r.Once || r.takesOver()) {
+	if r.Once && n.queue.head != nil {
 		n.makeDetails()
 	}
 	n.queue.push(r)
@@ -270,8 +264,6 @@ func (m *Machine) serve(e *entry, r *Request) {
 	case e.phase == waiting && m.healthOf(e.of).failing:
 		m.trySoon(e)
 	case e.of.queue.head != r:
-	case e.phase == waiting && r.takesOver(): // the others wait for the end of the record that it takes over
-		m.ask(e)
 	case e.phase == idle:
 		if !e.of.served(e) {
 			m.waitOrAsk(e)

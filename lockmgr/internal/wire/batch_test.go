@@ -85,10 +85,10 @@ func TestBatch_PlainOperationsShareACommand(t *testing.T) {
 // A release after which the record stays has a script of its own.
 func TestBatch_AReleaseThatKeepsIsAlone(t *testing.T) {
 	keeps := released("k", 2)
-	keeps.Reserve, keeps.Words = 1500*time.Millisecond+1, "who"
+	keeps.Reserve, keeps.Words, keeps.KeptAs = 1500*time.Millisecond+1, "who", 1
 	require.Equal(t, []string{
 		"release_many[a b][u:1 redisson_lock__channel:{a} u:3 redisson_lock__channel:{b}]",
-		"reserve[k][1501 who u:2 redisson_lock__channel:{k}]",
+		"reserve[k][1501 who u:1:kept u:2 redisson_lock__channel:{k}]",
 	}, sent(batchOf(tasks(released("a", 1), keeps, released("b", 3)))))
 }
 

@@ -73,7 +73,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			c.reset(release)
 			c.Keys = append(c.Keys, op.Name)
 			if op.Reserve > 0 {
-				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve), cmp.Or(op.Words, "1"))
+				c.Script, c.Args = reserve, append(c.Args, millis(op.Reserve), cmp.Or(op.Words, "1"), e.holder(op.KeptAs)+KeptSuffix)
 			} else {
 				c.Args = append(c.Args, e.lineOfRelease(op))
 			}
