@@ -145,13 +145,13 @@ func TestClose_WaitersLeaveNothing(t *testing.T) {
 					held := mustAwait(t, lock(holder))
 					m, n := w.manager(lockmgr.Options{})
 					f := lock(m)
-					time.Sleep(time.Second)
+					synctest.Wait() // it waits
 					n.cut()
 					if closes {
 						require.NoError(t, m.Close(ctx))
 					}
 					require.Error(t, errOf(f.Await(ctx)))
-					time.Sleep(time.Minute)
+					time.Sleep(time.Minute) // of fake time: longer than any record lives
 					require.Zero(t, m.Stats().Unreleased)
 					mustUnlock(t, held)
 				})

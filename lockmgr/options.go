@@ -377,13 +377,14 @@ func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d
 // The other process locks with TakeOver and Fenced. If its token is larger by one, no fenced hold was
 // between the two.
 //
-// TakeOver never fails for its ID. If the kept time is over, or the hold has not ended, the request
-// waits like any other. The request goes before those of other managers, and behind those of its own
-// manager that wait for the name already. A request that got the lock and failed after that has used the ID up: the name is then free. An ID
-// is no secret: everyone who can read the server's keys can read the ID.
+// While the name is kept for the hold, the request goes before those of other managers, but behind
+// those of its own manager that have come before. If the kept time is over, or the hold has not ended,
+// the request waits like any other: TakeOver never fails for its ID. A request that got the lock and
+// failed after that has used the ID up, and the name is then free. An ID is no secret: everyone who
+// can read the server's keys can read the ID.
 //
-// TakeOver is for plain locks. An empty ID, an ID of more than MaxNoteBytes bytes, and an ID with invalid
-// UTF-8 fail with ErrInvalidOption.
+// TakeOver is for plain locks. An empty ID, an ID of more than MaxNoteBytes bytes, and an ID with
+// invalid UTF-8 fail with ErrInvalidOption.
 func TakeOver(id string) LockOption {
 	return LockOption{kind: optTakeOver, text: strings.TrimSuffix(id, wire.KeptSuffix)}
 }
@@ -486,17 +487,16 @@ func Fair() LockOption { return LockOption{kind: optFair} }
 
 // A wish holds the arguments of a request.
 type wish struct {
-	name  string // of a set: the text of its items
-	call  callKinds
-	opts  []LockOption
-	fault error         // why the name, the set or the permits are refused; nil: they are not
-	wait  time.Duration // negative: for ever
-	lease time.Duration // zero: watched
-	hold  time.Duration // MaxHold; zero: no bound
-	keep  time.Duration // KeepFor; zero: not at all
-	note  string        // Note
-
-	takeOver string // TakeOver
+	name     string // of a set: the text of its items
+	call     callKinds
+	opts     []LockOption
+	fault    error         // why the name, the set or the permits are refused; nil: they are not
+	wait     time.Duration // negative: for ever
+	lease    time.Duration // zero: watched
+	hold     time.Duration // MaxHold; zero: no bound
+	keep     time.Duration // KeepFor; zero: not at all
+	note     string        // Note
+	takeOver string        // TakeOver
 	owner    Owner
 	fenced   bool
 	kind     core.Kind

@@ -1,8 +1,10 @@
 package lockmgr_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +19,7 @@ func TestTakeOver(t *testing.T) {
 	for _, where := range []string{"elsewhere", "same manager"} {
 		for _, waiting := range []bool{false, true} {
 			for _, id := range []string{"HolderID", "Inspect"} {
-				t.Run(where+" "+id, func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, by %s, others wait: %v", where, id, waiting), func(t *testing.T) {
 					s, m, other := startServer(t, lockmgr.Options{})
 					third := dial(t, s.Addr(), lockmgr.Options{})
 					ctx := faults.Patient(t)
@@ -89,7 +91,7 @@ func TestTakeOver_OfAHoldThatWasPassedOn(t *testing.T) {
 				for range 10 {
 					l := mustLock(t, m, "a")
 					plain, kept := m.LockAsync("a"), m.LockAsync("a", lockmgr.KeepFor(10*time.Second))
-					time.Sleep(time.Second)
+					synctest.Wait() // both wait
 					mustUnlock(t, l)
 					mustUnlock(t, mustAwait(t, plain))
 					l = mustAwait(t, kept)

@@ -92,8 +92,8 @@ func (m *Machine) lookEarly(n *name, p *position) time.Duration {
 const leastEarly = 50 * time.Millisecond
 
 // mayWait reports whether the first waiter may wait without an acquire. The position must stand for the
-// waiter's side, messages must be delivered, and no request may try once. A request that takes over asks: while the
-// name is kept, no grant comes.
+// waiter's side, messages must be delivered, and no request may try once. A request that takes over asks:
+// while the name is kept, no grant comes.
 func (p *position) mayWait(n *name, now time.Duration) bool {
 	first := n.queue.head
 	return now < p.standsUntil && n.sub == subOn && first.Side == p.side && !first.takesOver() && !n.details.impatient

@@ -198,10 +198,10 @@ func (m *Machine) closesWithout(e *entry, r *Reply) bool {
 }
 
 // leaveRecord gives up the release of a record that has expired, or is left to expire. A release that could
-// only leave the line is not reported: no lock was had.
+// only leave the line, or remove the record of a grant that nobody wanted, is not reported: nobody had the lock.
 func (m *Machine) leaveRecord(e *entry, err error) {
 	u := e.upkeep()
-	if p := e.of.position(); e.mayHaveRecord() || p != nil && len(p.unwanted) > 0 {
+	if e.mayHaveRecord() {
 		m.noteUnreleased(e.of, err)
 	}
 	m.answerUnlock(e, err)
