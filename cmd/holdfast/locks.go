@@ -92,6 +92,13 @@ func (r *row) ids() []string {
 	return ids
 }
 
+// narrow leaves only the holders with these IDs in a row, and reports whether there are any.
+func (r *row) narrow(ids []string) bool {
+	r.Holders = slices.DeleteFunc(r.Holders, func(h holder) bool { return !slices.Contains(ids, h.Owner) })
+	r.Count = len(r.Holders)
+	return r.Count > 0
+}
+
 func millis(d time.Duration) int64 {
 	if d < 0 {
 		return -1

@@ -5,6 +5,7 @@
 //	holdfast ls                         lists locks
 //	holdfast show backup                tells who holds a lock
 //	holdfast break backup               removes a lock
+//	holdfast limit transcode 5          sets how many permits there are
 //	holdfast check                      tells what the user may do
 //	holdfast top                        shows locks as they change
 //
@@ -115,7 +116,7 @@ Put -- before a name that begins with -, as in: holdfast show -- -x`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fmt.Errorf("%w; put -- before a name that begins with -", err)
 	})
-	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.check(), a.top(), a.man())
+	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.limit(), a.check(), a.top(), a.man())
 	return root
 }
 

@@ -149,7 +149,7 @@ func (p *process) wait() int {
 // Help and completion work without a server.
 func TestHelp(t *testing.T) {
 	w := newWorld(t)
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"ls", "--help"}, {"show", "--help"}, {"break", "--help"}, {"check", "--help"}, {"top", "--help"}, {"man", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"ls", "--help"}, {"show", "--help"}, {"break", "--help"}, {"limit", "--help"}, {"check", "--help"}, {"top", "--help"}, {"man", "--help"}} {
 		code, out, _ := w.run(append([]string{"--redis", "redis://127.0.0.1:1"}, args...)...)
 		require.Zero(t, code)
 		require.Contains(t, out, "Usage:")

@@ -168,12 +168,13 @@ func describe(w io.Writer, r *row) {
 func (a *app) breakLock() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
-		Use:   "break NAME",
+		Use:   "break NAME [ID…]",
 		Short: "Remove a lock that somebody holds",
 		Long: `break shows who holds the lock NAME, asks, removes the lock from these holders, and wakes those who
-wait. It does not take the lock from others that have got it meanwhile. Of permits it gives back those that
-it has found, at most 1,000. A record with more than 1,000 holders is removed as a whole. break describes 20
-holders and counts the others.
+wait. It does not take the lock from others that have got it meanwhile. With IDs, as show prints them, it is about
+these holders only: one of several readers, or one permit. Of permits it gives back those that it has found, at most
+1,000. Without IDs a record with more than 1,000 holders is removed as a whole. break describes 20 holders and counts
+the others.
 
 The holder knows at once if its process listens to the lock's messages, as for other requests for the lock.
 Else it knows at its next renewal. break says how long that takes at most: half of the TTL, as a lock is
@@ -184,8 +185,9 @@ only if you know that its holder is dead or harmless.
 Without a terminal it needs --yes, which removes the lock from the holders that break finds. It ends with 1
 if nobody holds the lock, if none of those that it has shown holds it any more, or if the answer is no.`,
 		Example: `  holdfast break backup
-  holdfast break --yes backup`,
-		Args: cobra.ExactArgs(1),
+  holdfast break --yes backup
+  holdfast break transcode af35f2edf1a9803f0000000000010000`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := interrupted()
 			defer stop()
@@ -196,6 +198,9 @@ if nobody holds the lock, if none of those that it has shown holds it any more, 
 				}
 				if !held || r.Limit != nil && len(r.Holders) == 0 {
 					return &exit{exitFailed, fmt.Errorf("%s is free", shown(r.Name))}
+				}
+				if ids := args[1:]; len(ids) > 0 && !r.narrow(ids) {
+					return &exit{exitFailed, fmt.Errorf("none of these holds %s: see holdfast show", shown(r.Name))}
 				}
 				describe(c.OutOrStdout(), &r)
 				if !yes {

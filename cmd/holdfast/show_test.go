@@ -168,6 +168,75 @@ func TestBreak_HugeRecord(t *testing.T) {
 	}
 }
 
+// break with IDs leaves the other holders alone.
+func TestBreak_OfIDs(t *testing.T) {
+	w := newWorld(t)
+	p := w.m.Permits("p", 3)
+	permit := func() *lockmgr.Lock {
+		l, err := p.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		return l
+	}
+	first, second := permit(), permit()
+	_, out, _ := w.run("show", "p")
+	require.Contains(t, out, first.PermitIDs()[0])
+	code, out, text := w.run("break", "--yes", "p", first.PermitIDs()[0])
+	require.Zero(t, code, text)
+	require.NotContains(t, out, second.PermitIDs()[0])
+	info, err := p.Inspect(t.Context())
+	require.NoError(t, err)
+	require.Len(t, info.Taken, 1)
+	require.Equal(t, second.PermitIDs()[0], info.Taken[0].ID)
+	code, _, text = w.run("break", "--yes", "p", first.PermitIDs()[0])
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "none of these holds p")
+
+	l := w.lock("a")
+	code, _, text = w.run("break", "--yes", "a", "somebody")
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "none of these holds a")
+	require.True(t, l.Valid())
+	code, _, text = w.run("break", "--yes", "a", "somebody", l.HolderID())
+	require.Zero(t, code, text)
+	w.free("a")
+}
+
+// limit shows, sets and forgets how many permits there are.
+func TestLimit(t *testing.T) {
+	w := newWorld(t)
+	limit := func(code int, args ...string) (out, text string) {
+		t.Helper()
+		got, out, text := w.run(append([]string{"limit"}, args...)...)
+		require.Equal(t, code, got, text)
+		return out, text
+	}
+	_, text := limit(1, "p")
+	require.Contains(t, text, "p has no permits")
+	limit(0, "p", "2")
+	out, _ := limit(0, "p")
+	require.Equal(t, "2\n", out)
+	l, err := w.m.Permits("p", 9).Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	code, _, _ := w.run("run", "--permits", "9", "--nowait", "p", "--", "true")
+	require.Equal(t, 75, code, "two are taken")
+	limit(0, "p", "3")
+	code, _, text = w.run("run", "--permits", "9", "--nowait", "p", "--", "true")
+	require.Zero(t, code, text)
+	_, text = limit(1, "--forget", "p")
+	require.Contains(t, text, "permits are taken")
+	require.NoError(t, l.Unlock(t.Context()))
+	limit(0, "--forget", "p")
+	limit(1, "p")
+	for _, args := range [][]string{{}, {"p", "many"}, {"p", "-1"}, {"--", "p", "-1"}, {"--forget", "p", "3"}} {
+		limit(64, args...)
+	}
+	w.lock("plain")
+	for _, args := range [][]string{{"plain"}, {"plain", "3"}, {"--forget", "plain"}} {
+		_, text := limit(64, args...)
+		require.Contains(t, text, "another kind", args)
+	}
+}
+
 // Very many permits are given back in several calls.
 func TestBreak_ManyPermits(t *testing.T) {
 	w := newWorld(t)
