@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,28 +26,56 @@ const patience = 30 * time.Second
 
 var errBusy = errors.New("busy")
 
-// dial is the first snippet.
+// dial calls use with a manager.
 func dial(url string, use func(*lockmgr.Manager) error) error {
-	// README.md 1
+	mgr, err := lockmgr.DialURL(url, lockmgr.Options{})
+	if err != nil {
+		return err
+	}
+	defer mgr.Close(context.Background())
+	return use(mgr)
+}
+
+// What the first snippet uses.
+var (
+	url, name string
+	work      func(context.Context) error
+)
+
+var _ = main // TestReadme calls run alone
+
+// README.md 1
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
 	// One per process and server. Without a Logger, nothing is logged.
 	mgr, err := lockmgr.DialURL(url, lockmgr.Options{Logger: slog.Default()})
 	if err != nil {
 		return err
 	}
 	defer mgr.Close(context.Background()) // waits for the releases, but not for long
-	// end
-	return use(mgr)
+	return mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
+		return work(ctx) // ctx ends at a signal, and as soon as the lock is lost
+	})
 }
 
-// A clock is the part of package time that the third snippet uses.
+// end
+
+// A clock is the part of package time that the second snippet uses.
 type clock struct {
 	Second time.Duration
 	After  func(time.Duration) <-chan time.Time
 }
 
-// lock is the third snippet.
+// lock is the second snippet.
 func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error, time clock) error {
-	// README.md 3
+	// README.md 2
 	f := mgr.LockAsync(name) // never blocks
 	select {
 	case <-f.Done():
@@ -60,41 +92,33 @@ func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(cont
 	// end
 }
 
-func do(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error) error {
-	// README.md 2
-	err := mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
-		return work(ctx) // ctx ends as soon as the lock is lost
-	})
-	// end
-	return err
-}
-
 func TestReadme(t *testing.T) {
-	t.Parallel()
 	s := redistest.Start(t)
 	ctx := t.Context()
+	url, name = "redis://"+s.Addr(), "orders:42"
 	worked := 0
-	work := func(ctx context.Context) error {
+	work = func(ctx context.Context) error {
 		worked++
 		return ctx.Err()
 	}
-	require.NoError(t, dial("redis://"+s.Addr(), func(mgr *lockmgr.Manager) error {
-		require.NoError(t, lock(ctx, mgr, "orders:42", work, clock{time.Second, time.After}))
-		require.NoError(t, do(ctx, mgr, "orders:42", work))
+	require.NoError(t, run(ctx))
+	require.NoError(t, dial(url, func(mgr *lockmgr.Manager) error {
+		require.NoError(t, lock(ctx, mgr, name, work, clock{time.Second, time.After}))
 		require.Equal(t, 2, worked)
 
-		held, err := mgr.Lock(ctx, "orders:42")
+		held, err := mgr.Lock(ctx, name)
 		require.NoError(t, err)
-		require.Equal(t, errBusy, lock(ctx, mgr, "orders:42", work, clock{time.Millisecond, time.After}))
+		require.Equal(t, errBusy, lock(ctx, mgr, name, work, clock{time.Millisecond, time.After}))
 		return held.Unlock(ctx)
 	}))
 	keys, err := s.Do("DBSIZE")
 	require.NoError(t, err)
 	require.Equal(t, "0", keys)
-	require.Error(t, dial("redis://127.0.0.1:1", nil), "nobody listens there")
+	url = "redis://127.0.0.1:1"
+	require.Error(t, run(ctx), "nobody listens there")
 }
 
-// The third snippet, by impatient callers: many of them leave when their lock has
+// The second snippet, by impatient callers: many of them leave when their lock has
 // just been granted. Nothing may be held in the end that nobody knows of.
 func TestReadme_UnderLoad(t *testing.T) {
 	t.Parallel()
