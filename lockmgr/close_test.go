@@ -134,19 +134,27 @@ func TestUnlock_CrossesClose(t *testing.T) {
 // A request that has never had its lock leaves no lock behind: nobody is told that a release is not confirmed.
 func TestClose_WaitersLeaveNothing(t *testing.T) {
 	for how, lock := range map[string]func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
-		"plain": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a") },
-		"write": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Exclusive()) },
-		"set":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAllAsync(lockmgr.All("a", "b")) },
+		"plain":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a") },
+		"write":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Exclusive()) },
+		"set":     func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAllAsync(lockmgr.All("a", "b")) },
+		"fair":    func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Fair()) },
+		"permits": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.Permits("a", 1).AcquireAsync(1) },
 	} {
-		for _, closes := range []bool{false, true} {
-			t.Run(fmt.Sprint(how, " closes=", closes), func(t *testing.T) {
+		for i, closes := range []bool{false, true, true} {
+			unanswered := i == 2
+			t.Run(fmt.Sprint(how, " closes=", closes, " unanswered=", unanswered), func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *scene) {
 					holder, _ := w.manager(lockmgr.Options{})
 					held := mustAwait(t, lock(holder))
 					m, n := w.manager(lockmgr.Options{})
 					f := lock(m)
 					synctest.Wait() // it waits
-					n.cut()
+					if unanswered {
+						n.hush() // what leaves the line gets no answer
+					} else {
+						n.cut()
+						synctest.Wait()
+					}
 					if closes {
 						require.NoError(t, m.Close(ctx))
 					}

@@ -31,6 +31,9 @@ type suspect struct {
 	stray bool
 	// ours is set if the record was ours. The record may have a long lease.
 	ours bool
+	// granted is set if only a grant by message can have recorded the number. Nobody had the lock, and the record
+	// ends soon.
+	granted bool
 	// repeats is set if several commands record the number: see line, and Reply.Split.
 	repeats bool
 }
@@ -47,6 +50,7 @@ func (u *unknown) add(s suspect) {
 			known.repeats = known.repeats || s.repeats || known.stray && s.stray
 			known.stray = known.stray || s.stray
 			known.ours = known.ours || s.ours
+			known.granted = known.granted && s.granted
 			return
 		}
 	}
@@ -89,8 +93,11 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
-// mayHaveRecord reports whether the server may have a record of an entry, if no acquire is in flight.
-func (e *entry) mayHaveRecord() bool { return e.number != 0 || e.upkeep().unknown.strays() > 0 }
+// mayHaveRecord reports whether the server may have a record of an entry, if no acquire is in flight. A grant by
+// message that nobody has taken does not count.
+func (e *entry) mayHaveRecord() bool {
+	return e.number != 0 || slices.ContainsFunc(e.upkeep().unknown.suspects, func(s suspect) bool { return s.stray && !s.granted })
+}
 
 // removed is called when a release has removed a record of ours that no script had confirmed. If
 // there is exactly one stray, the record was the stray's. The stray's command has run and won't run
