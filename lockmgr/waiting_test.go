@@ -3,6 +3,7 @@ package lockmgr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"testing"
@@ -32,6 +33,56 @@ func TestWaiter_TriesAfterResubscribing(t *testing.T) {
 		require.Less(t, time.Since(start), 3*second, "the new subscription is a reason to try")
 		mustUnlock(t, l2)
 	})
+}
+
+// A request may be granted what the one before it was refused. When that one leaves, no message tells the next.
+func TestWaiter_BehindOneThatLeaves(t *testing.T) {
+	type future = *futures.Future[*lockmgr.Lock]
+	kept := func(t *testing.T, m *lockmgr.Manager) (string, func()) {
+		l := mustLock(t, m, "a", lockmgr.KeepFor(time.Hour))
+		mustUnlock(t, l)
+		return l.HolderID(), func() {}
+	}
+	plain := func(opts ...lockmgr.LockOption) func(*lockmgr.Manager, string) future {
+		return func(m *lockmgr.Manager, _ string) future { return m.LockAsync("a", opts...) }
+	}
+	permits := func(n int) func(*lockmgr.Manager, string) future {
+		return func(m *lockmgr.Manager, _ string) future { return m.Permits("a", 3).AcquireAsync(n) }
+	}
+	takeOver := func(m *lockmgr.Manager, id string) future { return m.LockAsync("a", lockmgr.TakeOver(id)) }
+	for title, row := range map[string]struct {
+		held        func(*testing.T, *lockmgr.Manager) (id string, release func())
+		first, next func(*lockmgr.Manager, string) future
+	}{
+		"writer, reader": {func(t *testing.T, m *lockmgr.Manager) (string, func()) {
+			l := mustLock(t, m, "a", lockmgr.Shared())
+			return "", func() { mustUnlock(t, l) }
+		}, plain(lockmgr.Exclusive()), plain(lockmgr.Shared())},
+		"plain, TakeOver":            {kept, plain(), takeOver},
+		"another TakeOver, TakeOver": {kept, plain(lockmgr.TakeOver("nobody")), takeOver},
+		"many permits, few": {func(t *testing.T, m *lockmgr.Manager) (string, func()) {
+			l := must(m.Permits("a", 3).TryAcquire(ctx, 1))(t)
+			return "", func() { mustUnlock(t, l) }
+		}, permits(3), permits(2)},
+	} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprint(title, ", waits=", waits), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *scene) {
+					m, other := w.managers(lockmgr.Options{})
+					id, release := row.held(t, other)
+					first, next := row.first(m, id), row.next(m, id)
+					if waits { // else the first try is in flight
+						synctest.Wait()
+					}
+					first.Cancel()
+					asked := time.Now()
+					mustUnlock(t, mustAwait(t, next))
+					require.Less(t, time.Since(asked), second)
+					release()
+				})
+			})
+		}
+	}
 }
 
 func TestMaxWait_TimesOut(t *testing.T) {

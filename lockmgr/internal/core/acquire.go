@@ -169,10 +169,10 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	case r.Limit > 0: // the first one that is left has not been refused
 		m.ask(e)
 	case m.takeGrant(e):
-	case e.woken, n.fewer(r.Op), n.queue.head.takesOver() && n.queue.head.takeOver() != r.Op.TakeOver:
+	case e.woken, n.queue.head.easier(r.Op.Side, r.Op.Permits, r.Op.TakeOver):
 		// A message came while the try was in flight. The message came over another connection, so
-		// the lock may have been released after the refusal. Or the request that wanted so many has
-		// left the queue. Or a request has come that takes the record over.
+		// the lock may have been released after the refusal. Or the request that was refused has left
+		// the queue.
 		m.ask(e)
 	case n.index() == nil && n.outsiders().repeat(m.now, &m.cfg):
 		m.ask(e)

@@ -98,26 +98,6 @@ func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	p.fillLine(m, e.of, op)
 }
 
-// left is called when a request has left the queue. An entry that was refused more permits than the
-// next request wants tries again: enough permits may be free already, and no message would come.
-func (p *pool) left(m *Machine, r *Request) {
-	n := r.entry.of
-	if n.queue.head == nil {
-		return
-	}
-	for e := range n.toLookAt {
-		if e.phase == waiting && e.flight == 0 && e.permits > n.queue.head.own.Permits && !e.upkeep().retry.failing() {
-			e.makeUpkeep().retry.at = m.now
-			m.alarms.atLatest(n, m.now)
-		}
-	}
-}
-
-// fewer reports whether the first request wants fewer permits than a script has tried to get.
-func (n *name) fewer(op *Op) bool {
-	return n.pool() != nil && int(n.queue.head.own.Permits) < op.Permits
-}
-
 // refused notes that the next try is to ask for one entry. If the try was for requests that do not
 // wait, it has not joined the line for those that have come since.
 func (p *pool) refused(m *Machine, e *entry, r *Reply) {

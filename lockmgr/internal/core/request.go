@@ -101,6 +101,12 @@ func (r *Request) takeOver() string {
 
 func (r *Request) takesOver() bool { return r.takeOver() != "" }
 
+// easier reports whether the request may be granted although a request for a side, permits and a TakeOver has just been
+// refused. No message tells when such a request has left and this one is the first.
+func (r *Request) easier(side Side, permits int, takeOver string) bool {
+	return r.Side == Shared && side == Alone || int(r.own.Permits) < permits || r.takesOver() && r.takeOver() != takeOver
+}
+
 type requestState uint8
 
 const (
@@ -386,14 +392,29 @@ func (m *Machine) enqueue(r *Request) {
 }
 
 func (m *Machine) dequeue(r *Request) {
+	n := r.entry.of
+	first := n.queue.head == r
 	r.state = reqNew
-	r.entry.of.remove(r)
+	n.remove(r)
 	m.waitEnds.remove(r)
 	m.stats.Waiting--
 	if r.Explicit {
 		m.waits.remove(r)
 	}
-	r.entry.of.details.special.left(m, r)
+	n.details.special.left(m, r)
+	if next := n.queue.head; first && next != nil && next.easier(r.Side, int(r.own.Permits), r.takeOver()) {
+		m.tryAtOnce(n)
+	}
+}
+
+// tryAtOnce makes the waiting entries of a name try again.
+func (m *Machine) tryAtOnce(n *name) {
+	for e := range n.toLookAt {
+		if e.phase == waiting && e.flight == 0 && !e.upkeep().retry.failing() {
+			e.makeUpkeep().retry.at = m.now
+			m.alarms.atLatest(n, m.now)
+		}
+	}
 }
 
 func (m *Machine) fail(r *Request, err error) {
