@@ -43,6 +43,10 @@ func TestWaiter_BehindOneThatLeaves(t *testing.T) {
 		mustUnlock(t, l)
 		return l.HolderID(), func() {}
 	}
+	reads := func(t *testing.T, m *lockmgr.Manager) (string, func()) {
+		l := mustLock(t, m, "a", lockmgr.Shared())
+		return "", func() { mustUnlock(t, l) }
+	}
 	plain := func(opts ...lockmgr.LockOption) func(*lockmgr.Manager, string) future {
 		return func(m *lockmgr.Manager, _ string) future { return m.LockAsync("a", opts...) }
 	}
@@ -54,10 +58,7 @@ func TestWaiter_BehindOneThatLeaves(t *testing.T) {
 		held        func(*testing.T, *lockmgr.Manager) (id string, release func())
 		first, next func(*lockmgr.Manager, string) future
 	}{
-		"writer, reader": {func(t *testing.T, m *lockmgr.Manager) (string, func()) {
-			l := mustLock(t, m, "a", lockmgr.Shared())
-			return "", func() { mustUnlock(t, l) }
-		}, plain(lockmgr.Exclusive()), plain(lockmgr.Shared())},
+		"writer, reader":             {reads, plain(lockmgr.Exclusive()), plain(lockmgr.Shared())},
 		"plain, TakeOver":            {kept, plain(), takeOver},
 		"another TakeOver, TakeOver": {kept, plain(lockmgr.TakeOver("nobody")), takeOver},
 		"many permits, few": {func(t *testing.T, m *lockmgr.Manager) (string, func()) {
@@ -65,10 +66,14 @@ func TestWaiter_BehindOneThatLeaves(t *testing.T) {
 			return "", func() { mustUnlock(t, l) }
 		}, permits(3), permits(2)},
 	} {
-		for _, waits := range []bool{false, true} {
-			t.Run(fmt.Sprint(title, ", waits=", waits), func(t *testing.T) {
+		for i := range 4 {
+			waits, here := i&1 != 0, i&2 != 0
+			t.Run(fmt.Sprintf("%s, waits=%v, here=%v", title, waits, here), func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *scene) {
 					m, other := w.managers(lockmgr.Options{})
+					if here {
+						other = m
+					}
 					id, release := row.held(t, other)
 					first, next := row.first(m, id), row.next(m, id)
 					if waits { // else the first try is in flight
@@ -83,6 +88,26 @@ func TestWaiter_BehindOneThatLeaves(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Readers elsewhere, behind a writer in the line, come with the reader that was behind the writer here.
+func TestWaiter_ElsewhereBehindOneThatLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		third, _ := w.manager(lockmgr.Options{})
+		held := mustLock(t, other, "a", lockmgr.Shared())
+		writer, reader := m.LockAsync("a", lockmgr.Exclusive()), m.LockAsync("a", lockmgr.Shared())
+		synctest.Wait()
+		elsewhere := third.LockAsync("a", lockmgr.Shared())
+		synctest.Wait()
+		left := time.Now()
+		writer.Cancel()
+		first, second := mustAwait(t, reader), mustAwait(t, elsewhere)
+		require.Less(t, time.Since(left), 100*milli)
+		for _, l := range []*lockmgr.Lock{held, first, second} {
+			mustUnlock(t, l)
+		}
+	})
 }
 
 func TestMaxWait_TimesOut(t *testing.T) {

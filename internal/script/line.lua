@@ -122,11 +122,13 @@ local function join(line, wants, manager, n, id, life, flags, note)
   end
 end
 
--- leave removes a manager from the line, unless a newer script has joined.
+-- leave removes a manager from the line, unless a newer script has joined. It returns how many permits the manager
+-- needed, if it was removed.
 local function leave(line, wants, manager, id)
   local n, newest = positionOf(wants, manager)
   if n and newest <= id then
     remove(line, wants, manager)
+    return n
   end
 end
 

@@ -126,13 +126,11 @@ local function enter(key, want, n)
   return true
 end
 
--- depart leaves the line, if there is a manager in want.
+-- depart leaves the line, if there is a manager in want. It returns what leave returns.
 local function depart(key, want)
   local manager, id = string.match(want, '^(%S+) (%d+)')
   local line, wants = keysOf(key)
-  if manager then
-    leave(line, wants, manager, tonumber(id))
-  end
+  return manager and leave(line, wants, manager, tonumber(id))
 end
 
 -- refusal refuses n of the free permits to a manager if others come before it. The manager enters the

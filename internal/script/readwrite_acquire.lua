@@ -98,6 +98,9 @@ if not others or ttl >= 0 and ttl < lease then
   redis.call('PEXPIRE', key, ARGV[2])
 end
 if line then
-  pcall(line.depart, key, want)
+  local ok, was = pcall(line.depart, key, want)
+  if ok and was == whole and side == 'read' then
+    pcall(line.serve, key, whole - 1) -- a writer of this manager has kept out the readers behind it
+  end
 end
 return last

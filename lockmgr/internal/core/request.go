@@ -407,14 +407,14 @@ func (m *Machine) dequeue(r *Request) {
 	}
 }
 
-// tryAtOnce makes the waiting entries of a name try again.
+// tryAtOnce makes the waiting entries of a name try again, and the first request share a held entry.
 func (m *Machine) tryAtOnce(n *name) {
 	for e := range n.toLookAt {
 		if e.phase == waiting && e.flight == 0 && !e.upkeep().retry.failing() {
 			e.makeUpkeep().retry.at = m.now
-			m.alarms.atLatest(n, m.now)
 		}
 	}
+	m.alarms.atLatest(n, m.now)
 }
 
 func (m *Machine) fail(r *Request, err error) {
