@@ -295,9 +295,9 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 		b.promise1(h)
 		b.promise4(h, re)
 		b.promise5(h, re)
+		b.promise11a(h, re)
 		b.promise12a(h)
 	}
-	b.promise11a(h, re)
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		p.counts[q.mgr]++
