@@ -110,6 +110,19 @@ func TestWaiter_ElsewhereBehindOneThatLeaves(t *testing.T) {
 	})
 }
 
+// The acquire of a writer that leaves is for the reader behind it. Then others may read, too.
+func TestWaiter_ReadsWithTheAcquireOfAWriter(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		m.LockAsync("a", lockmgr.Exclusive()).Cancel()
+		l := mustLock(t, m, "a", lockmgr.Shared())
+		asked := time.Now()
+		mustUnlock(t, mustLock(t, other, "a", lockmgr.Shared()))
+		require.Less(t, time.Since(asked), 100*milli)
+		mustUnlock(t, l)
+	})
+}
+
 func TestMaxWait_TimesOut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})

@@ -156,7 +156,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	r.state, r.entry = reqGranted, e
 	h.Request, h.count, h.watched = r, 1, r.Lease == 0
 	r.Ends = m.endOf(r)
-	if h.Number = m.numberOf(e, r); h.Number != e.number {
+	if h.Number = m.numberOf(e, r); h.Number != e.number || r.Side != e.side {
 		n.makeDetails() // a transfer is due
 	}
 	if r.Fenced {
