@@ -99,8 +99,10 @@ if not others or ttl >= 0 and ttl < lease then
 end
 if line then
   local ok, was = pcall(line.depart, key, want)
-  if ok and was == whole and side == 'read' then
-    pcall(line.serve, key, whole - 1) -- a writer of this manager has kept out the readers behind it
+  -- The manager had a writer here, or in the line. It has left, and readers of others may come in.
+  if side == 'read' and (mode == 'write' or ok and was == whole) then
+    local served = pcall(line.serve, key, whole - 1)
+    publish(channels .. prefix, (served and '0' or '') .. '1')
   end
 end
 return last

@@ -62,7 +62,7 @@ var rwScriptTests = []struct {
 		then: "L: mode=write you:1:write=1 for 20000"},
 	{what: "others write, write", given: otherWrite, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
 		then: "L: mode=write you:1:write=1 for 20000"},
-	{what: "what an earlier try left", given: oneWriter, script: "readwrite_acquire", args: "read 10000 0 me:2 me:1", reply: "nil",
+	{what: "what an earlier try left", given: oneWriter, script: "readwrite_acquire", args: "read 10000 0 me:2 me:1", reply: "nil", told: "01",
 		then: `L: me:2=1 mode=read for 10000; R:me:2: "1" for 10000`},
 	{what: "a plain lock", given: plainLock, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "[20000]",
 		then: "L: you:1=1 for 20000"},
@@ -249,6 +249,23 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 		require.Equal(t, []string{"b 1"}, told(), "a release that finds nothing serves the line, too")
 		require.Equal(t, "nil", acquire("write", "b", 7, ""))
 		require.Equal(t, "", line())
+
+		// The manager of a writer gets the lock for a reader, when the writer has left: in the line, or with the lock.
+		require.Equal(t, "0", transfer("read", "b:8", "b:7"))
+		require.Equal(t, "30000", acquire("write", "a", 4, ""))
+		require.Equal(t, "30000", acquire("read", "c", 3, ""))
+		require.Equal(t, "nil", acquire("read", "a", 5, ""))
+		require.Equal(t, []string{"c 1"}, told())
+		require.Equal(t, "c/t", line())
+		require.Equal(t, "nil", acquire("read", "c", 4, ""))
+		for _, holder := range []string{"b:8", "a:5", "c:4"} {
+			release("", holder)
+		}
+		require.Equal(t, "nil", acquire("write", "a", 6, ""))
+		require.Equal(t, "30000", acquire("read", "c", 5, ""))
+		require.Equal(t, "nil", s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock},
+			[]string{"read", "30000", "0", "a 7 50000 ", rwPrefix, "a:7", "a:6"})))
+		require.Equal(t, []string{"c 1"}, told())
 	})
 }
 

@@ -258,6 +258,7 @@ func (m *Machine) askMore(n *name) (again time.Duration) {
 			again = min(again, m.advance(e))
 		}
 	}
+	again = min(again, m.leaveLine(n))
 	for !m.closing {
 		e := n.another()
 		if e == nil {

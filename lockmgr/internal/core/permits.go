@@ -1,6 +1,9 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Permits is the kind of a lock that several owners have at a time, up to a limit. A request wants
 // one or more permits.
@@ -51,6 +54,12 @@ type pool struct {
 	index
 	gathering
 	noDetails details // those of the name while it has none of its own
+
+	// wasRefused is set if a refused acquire has joined the line, and no script has left the line since. emptySince
+	// is since when nobody waits here for the position, or zero. The last request may have got permits that came
+	// back here.
+	wasRefused bool
+	emptySince time.Duration
 }
 
 // A manager asks for several entries at a time, because several permits may be free. A grant
@@ -101,8 +110,33 @@ func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 // refused notes that the next try is to ask for one entry. If the try was for requests that do not
 // wait, it has not joined the line for those that have come since.
 func (p *pool) refused(m *Machine, e *entry, r *Reply) {
-	p.asks = 1
+	p.asks, p.wasRefused = 1, p.joined != 0
 	p.position.refused(m, e, r)
+}
+
+// leaveAfter is how long a position stands without a request. Callers in a loop ask again before that.
+const leaveAfter = 20 * time.Millisecond
+
+// leaveLine leaves the line if nobody has waited here for leaveAfter, because the position keeps free permits from
+// others. leaveLine returns when to call it again.
+func (m *Machine) leaveLine(n *name) (again time.Duration) {
+	p := n.pool()
+	switch {
+	case p == nil:
+		return Forever
+	case p.joined == 0, !p.wasRefused, !p.mustLeave(n):
+		p.wasRefused, p.emptySince = p.wasRefused && p.joined != 0, 0
+		return Forever
+	case p.emptySince == 0:
+		p.emptySince = m.now
+	}
+	if due := p.emptySince + leaveAfter; m.now < due {
+		return due
+	}
+	if e := n.spare(); e != nil {
+		m.release(e)
+	}
+	return Forever
 }
 
 // failAbove fails the waiting requests for more permits than limit, which is how many there are.
