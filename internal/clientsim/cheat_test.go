@@ -166,7 +166,8 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 				for _, name := range oracles {
 					ignore[name] = name != c.oracle
 				}
-				w := newWorld(options{seed: 1, only: restart, ignore: ignore})
+				o := options{seed: 1, only: restart, ignore: ignore}
+				w := newWorld(o, drawSettings(o.seed, o.only, o.off))
 				w.connect()
 				m := w.machines[0]
 				q := w.book.ask(m, m.manager, ask{name: w.names[0], wait: -1})

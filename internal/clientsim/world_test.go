@@ -107,7 +107,7 @@ func run(t *testing.T, o options) (res result) {
 		}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(o)
+		w = newWorld(o, drawSettings(o.seed, o.only, o.off))
 		current.Store(w)
 		w.live()
 	})
@@ -123,9 +123,9 @@ func (r *randReader) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func newWorld(o options) *world {
+func newWorld(o options, set settings) *world {
 	w := &world{
-		options: o, set: drawSettings(o.seed, o.only, o.off), began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int),
+		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int),
 	}
 	w.trace = &trace{began: w.began, out: o.trace}
 	w.ctx, w.cancel = context.WithCancel(context.Background())

@@ -1,0 +1,277 @@
+package clientsim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/thorough"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// Without a fault, nobody waits for what is free. A manager that misses that something has become free tries again
+// after one second or more, so such a fault of the library costs time and breaks no promise. Here it fails.
+func TestPrompt(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	begin, n := uint64(1), thorough.Choose(150, 5000)
+	if *seeds > 0 {
+		begin, n = *first, *seeds
+	}
+	if *seed >= 0 {
+		begin, n = uint64(*seed), 1
+	}
+	for i := begin; i < begin+uint64(n); i++ {
+		uuid.SetRand(&randReader{stream(i, 2)})
+		synctest.Test(t, func(t *testing.T) { walk(t, i) })
+		uuid.SetRand(nil)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// promptly is within what a request must have what is free. It is shorter than the time between two tries, and longer
+// than all that a manager puts off for a moment.
+const promptly = 500 * ms
+
+// A walker takes steps: it asks, cancels and unlocks, and looks who could have been granted a lock.
+type walker struct {
+	t        *testing.T
+	w        *world
+	r        *rand.Rand
+	managers []*lockmgr.Manager
+	kinds    []feature // of the locks that are asked for
+
+	waiting, held []*wish
+	kept          string   // the ID of the hold that plain0 is kept for, or ""
+	ids           []string // of ended holds of plain0
+}
+
+// A wish is a request.
+type wish struct {
+	manager int
+	kind    feature
+	names   []string
+	permits int
+	takes   string // TakeOver
+	keeps   bool   // KeepFor
+	future  *futures.Future[*lockmgr.Lock]
+	lock    *lockmgr.Lock
+}
+
+func (x *wish) String() string {
+	return fmt.Sprintf("manager %d, %v of %q permits=%d takes=%q keeps=%v", x.manager, x.kind, x.names, x.permits, x.takes, x.keeps)
+}
+
+// walk takes the steps of one seed.
+func walk(t *testing.T, n uint64) {
+	r := stream(n, 1)
+	set := settings{
+		servers: 1, lease: 20 * sec, timeout: 2 * sec, retry: 5 * sec, keepAlive: sec, writeTimeout: 2 * sec,
+		linger: []time.Duration{0, -1, 50 * ms}[r.IntN(3)], passCount: []int{0, 1, 3}[r.IntN(3)], managers: 1 + r.IntN(3),
+	}
+	if r.IntN(4) == 0 {
+		set.kinds, set.servers = clustered, 2
+	}
+	for range set.managers {
+		set.latency = append(set.latency, logBetween(r, 50*time.Microsecond, 5*ms))
+	}
+	o := options{seed: n}
+	if *seed >= 0 {
+		o.trace = os.Stdout
+	}
+	w := newWorld(o, set)
+	v := &walker{t: t, w: w, r: r, kinds: []feature{plain, reader, fair, permits}}
+	if i := r.IntN(6); i < 4 {
+		v.kinds = v.kinds[i : i+1]
+	}
+	for i, latency := range set.latency {
+		h := &host{w: w, index: i, latency: latency, refused: make(map[string]int)}
+		w.hosts = append(w.hosts, h)
+		options := w.managerOptions(h)
+		options.Observer = nil
+		m, err := lockmgr.Dial(w.clientOption(h), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.managers = append(v.managers, m)
+	}
+	for range 60 {
+		v.step()
+		if r.IntN(3) == 0 {
+			time.Sleep(time.Duration(r.Int64N(int64(4 * w.slowest())))) // the next step meets scripts in flight
+			continue
+		}
+		time.Sleep(promptly)
+		v.settle()
+		if x := v.late(); x != nil {
+			for _, line := range w.trace.lines() {
+				t.Log(line)
+			}
+			t.Errorf("seed %d: %v is free, and not granted within %v\nheld: %v\nwaiting: %v", n, x, promptly, v.held, v.waiting)
+			break
+		}
+	}
+	for _, m := range v.managers {
+		_ = m.Close(context.Background())
+	}
+	time.Sleep(10 * sec) // the client of a cluster looks at the layout
+	w.tearDown()
+}
+
+// step asks for a lock, cancels a request, or unlocks.
+func (v *walker) step() {
+	switch x := v.r.IntN(10); {
+	case x < 5 && len(v.waiting) < 6, len(v.waiting)+len(v.held) == 0:
+		v.ask()
+	case x < 7 && len(v.waiting) > 0:
+		x := v.waiting[v.r.IntN(len(v.waiting))]
+		v.w.tracef("cancels %v", x)
+		v.waiting = slices.DeleteFunc(v.waiting, func(o *wish) bool { return o == x })
+		x.future.Cancel()
+	case len(v.held) > 0:
+		x := v.held[v.r.IntN(len(v.held))]
+		v.held = slices.DeleteFunc(v.held, func(o *wish) bool { return o == x })
+		v.unlock(x)
+	}
+	if v.kept != "" && v.r.IntN(6) == 0 { // else nobody gets the lock for an hour
+		v.w.tracef("breaks plain0")
+		_, _ = v.managers[0].ForceUnlockHolders(context.Background(), "plain0", v.kept+":kept")
+		v.kept = ""
+	}
+}
+
+func (v *walker) ask() {
+	x := &wish{manager: v.r.IntN(len(v.managers)), kind: v.kinds[v.r.IntN(len(v.kinds))]}
+	m := v.managers[x.manager]
+	var opts []lockmgr.LockOption
+	if v.r.IntN(4) == 0 && x.kind != permits {
+		opts = append(opts, lockmgr.Fenced())
+	}
+	if v.r.IntN(5) == 0 {
+		opts = append(opts, lockmgr.FixedLease(time.Hour))
+	}
+	switch x.kind {
+	case plain:
+		x.names = []string{"plain0"}
+		switch v.r.IntN(6) {
+		case 0:
+			x.keeps, opts = true, append(opts, lockmgr.KeepFor(time.Hour))
+		case 1:
+			if n := len(v.ids); n > 0 {
+				x.takes = v.ids[max(0, n-1-v.r.IntN(3))]
+				opts = append(opts, lockmgr.TakeOver(x.takes))
+			}
+		case 2:
+			x.names = []string{"plain0", "plain1"}
+		case 3:
+			x.names = []string{"plain1"}
+		}
+	case reader:
+		x.names = []string{"rw"}
+		if v.r.IntN(3) == 0 {
+			x.kind = writer
+		}
+		side := map[feature]lockmgr.LockOption{reader: lockmgr.Shared(), writer: lockmgr.Exclusive()}
+		opts = append(opts, side[x.kind])
+	case fair:
+		x.names, opts = []string{"fair"}, append(opts, lockmgr.Fair())
+	case permits:
+		x.names, x.permits = []string{"permits"}, 1+v.r.IntN(3)
+	}
+	v.w.tracef("asks: %v", x)
+	switch {
+	case x.permits > 0:
+		x.future = m.Permits("permits", 3).AcquireAsync(x.permits, opts...)
+	case len(x.names) > 1:
+		x.future = m.LockAllAsync(lockmgr.All(x.names...), lockmgr.Fenced())
+	default:
+		x.future = m.LockAsync(x.names[0], opts...)
+	}
+	v.waiting = append(v.waiting, x)
+}
+
+func (v *walker) unlock(x *wish) {
+	v.w.tracef("unlocks %v", x)
+	if err := x.lock.Unlock(context.Background()); err != nil {
+		v.t.Error(x, err)
+	}
+	if x.names[0] == "plain0" && len(x.names) == 1 {
+		if v.ids = append(v.ids, x.lock.HolderID()); x.keeps {
+			v.kept = x.lock.HolderID()
+		}
+	}
+}
+
+// settle takes the locks out of the futures that have them.
+func (v *walker) settle() {
+	v.waiting = slices.DeleteFunc(v.waiting, func(x *wish) bool {
+		select {
+		case <-x.future.Done():
+		default:
+			return false
+		}
+		var err error
+		if x.lock, err = x.future.Result(); err != nil {
+			v.t.Error(x, err)
+			return true
+		}
+		if slices.Contains(x.names, "plain0") {
+			v.kept = ""
+		}
+		v.held = append(v.held, x)
+		return true
+	})
+}
+
+// late returns a request that waits for what is free, for certain, or nil.
+func (v *walker) late() *wish {
+	for _, x := range v.waiting {
+		if !slices.ContainsFunc(x.names, func(name string) bool { return v.mayWait(x, name) }) {
+			return x
+		}
+	}
+	return nil
+}
+
+// mayWait reports whether a request may have to wait for a name.
+func (v *walker) mayWait(x *wish, name string) bool {
+	wants := func(o *wish) bool { return o != x && slices.Contains(o.names, name) }
+	var holders, rivals []*wish
+	for _, o := range v.held {
+		if wants(o) {
+			holders = append(holders, o)
+		}
+	}
+	for _, o := range v.waiting {
+		if wants(o) {
+			rivals = append(rivals, o)
+		}
+	}
+	free := 3
+	for _, o := range holders {
+		free -= o.permits
+	}
+	any := slices.ContainsFunc[[]*wish]
+	switch {
+	case len(x.names) > 1 && len(rivals) > 0, any(rivals, func(o *wish) bool { return len(o.names) > 1 }): // a set may be gathering
+		return true
+	case name == "plain0" && v.kept != "": // a TakeOver goes behind the requests of its manager
+		return x.takes != v.kept || any(rivals, func(o *wish) bool { return o.manager == x.manager })
+	case x.kind == permits:
+		return free < x.permits || any(rivals, func(o *wish) bool { return free < o.permits })
+	case x.kind == reader:
+		writes := func(o *wish) bool { return o.kind == writer }
+		return any(holders, writes) || any(rivals, writes)
+	}
+	return len(holders) > 0
+}
