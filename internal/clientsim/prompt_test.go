@@ -105,10 +105,10 @@ func walk(t *testing.T, n uint64) {
 		}
 		v.managers = append(v.managers, m)
 	}
-	for range 60 {
+	for range 120 {
 		v.step()
-		if r.IntN(3) == 0 {
-			time.Sleep(time.Duration(r.Int64N(int64(4 * w.slowest())))) // the next step meets scripts in flight
+		if i := r.IntN(5); i > 0 { // the next step meets scripts in flight
+			time.Sleep(time.Duration(r.Int64N(int64(w.slowest()))) * time.Duration(i/2))
 			continue
 		}
 		time.Sleep(promptly)
