@@ -85,6 +85,12 @@
 // day, KeepFor, MaxHold, tokens, forced unlocks, and options that contradict
 // each other.
 //
+// # Promptness
+//
+// A manager that misses that something is free tries again after a second or two. That breaks no promise. So
+// TestPrompt has a walk of its own: without faults it asks, cancels and unlocks, often while scripts are in
+// flight, and then asks for each request that waits whether somebody could be before it.
+//
 // # Oracles
 //
 // Each promise of docs/guarantees.md has one oracle or several: promise1 checks
