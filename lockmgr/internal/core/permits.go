@@ -124,7 +124,7 @@ func (m *Machine) leaveLine(n *name) (again time.Duration) {
 	switch {
 	case p == nil:
 		return Forever
-	case p.joined == 0, !p.wasRefused, !p.mustLeave(n):
+	case !p.wasRefused, !p.mustLeave(n):
 		p.wasRefused, p.emptySince = p.wasRefused && p.joined != 0, 0
 		return Forever
 	case p.emptySince == 0:

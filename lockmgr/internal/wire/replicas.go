@@ -242,8 +242,8 @@ func unrenewed(b *batch, t *task) *Failure {
 	return nil
 }
 
-// ask renews the leases of a batch and waits for replicas. ask returns nil, or why the whole batch
-// has failed.
+// ask renews the leases of a batch and waits for replicas, if it has renewed any. ask returns nil, or why the whole
+// batch has failed.
 func (c *confirmer) ask(b *batch) *Failure {
 	if c.ctx.Err() != nil {
 		return &Failure{Kind: Closed, Final: true}
@@ -256,7 +256,7 @@ func (c *confirmer) ask(b *batch) *Failure {
 		return f
 	}
 	defer func() { c.usedAt = c.cfg.Now() }()
-	if f := c.write(own, b); f != nil {
+	if found, f := c.write(own, b); f != nil || !found {
 		return f
 	}
 	wait := Command{Args: []string{"WAIT", strconv.Itoa(c.cfg.Replicas.Acks), millis(c.cfg.Replicas.Timeout)}, blocks: true}
@@ -272,9 +272,9 @@ func (c *confirmer) ask(b *batch) *Failure {
 	return nil
 }
 
-// write renews the leases of a batch, and makes a write. write returns why no replica can be asked,
-// or nil.
-func (c *confirmer) write(own Connection, b *batch) *Failure {
+// write renews the leases of a batch, and makes a write at a record whose lease was renewed. found is not set if there
+// is none: each operation has a reason of its own then. write returns why no replica can be asked, or nil.
+func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})
 	b.makeAnswers()
@@ -282,29 +282,27 @@ func (c *confirmer) write(own Connection, b *batch) *Failure {
 	if whole := len(b.commands); b.split() {
 		c.execFrom(own, b, whole)
 	}
-	if a := &b.answers[last]; a.Failure == nil && a.Int == 1 {
-		return nil
+	a := &b.answers[last]
+	if a.Failure == nil && a.Int == 1 {
+		return true, nil
 	}
-	for i := range b.tasks {
-		t := &b.tasks[i]
-		if unrenewed(b, t) != nil {
-			continue
-		}
-		// The first record is gone, and the record of t was there.
-		b.commands[last].Keys[0] = recordOf(t.op)
+	renewed := slices.IndexFunc(b.tasks, func(t task) bool { return unrenewed(b, &t) == nil })
+	if renewed >= 0 { // the first record is gone, or forbidden
+		b.commands[last].Keys[0] = recordOf(b.tasks[renewed].op)
 		c.exec(own, c.cfg.Timeout, b.commands[last:last+1], b.answers[last:last+1])
-		break
 	}
-	switch a := &b.answers[last]; {
+	switch {
 	case a.Failure.Unanswered():
 		c.drop()
-		return a.Failure
+		return false, a.Failure
+	case renewed < 0:
+		return false, nil
 	case a.Failure != nil:
-		return inPassing(a.Failure)
+		return false, inPassing(a.Failure)
 	case a.Int != 1:
-		return taken
+		return false, taken
 	}
-	return nil
+	return true, nil
 }
 
 // recordOf returns the key of a record that an operation is about.

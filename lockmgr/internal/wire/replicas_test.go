@@ -213,6 +213,22 @@ func TestReplicas_AForbiddenNameFailsAlone(t *testing.T) {
 	}
 }
 
+// If one name is forbidden, and the record of another is gone, each is told its own reason.
+func TestReplicas_EachForItsOwnReason(t *testing.T) {
+	for _, forbidden := range []string{"a", "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &replicaServer{enough: 2, lost: true, secret: map[string]bool{forbidden: true}}
+			l, replies := replicaLane(t, s)
+			l.Submit([]*core.Op{locking("a", 1), locking("b", 2)}, 0)
+			for range 2 {
+				r := <-replies
+				require.Equal(t, r.Op.Name != forbidden, errors.Is(r.Err, errTaken), r.Op.Name)
+			}
+			require.NotContains(t, s.sent, "WAIT")
+		})
+	}
+}
+
 // A reply by which a record is trusted for longer, or becomes another's, waits for replicas. Others do not.
 func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
