@@ -39,8 +39,9 @@ type Info struct {
 	Token int64
 	// Permits has Scan's findings about permits; nil for locks, and from Inspect.
 	Permits *PermitsInfo
-	// Subscribers counts the processes that wait for the lock, or waited within Options.Linger;
-	// negative if the server does not say. Subscribers is zero for a fair lock: see Queue.
+	// Subscribers counts the processes that listen: those that wait for the lock, holders that had to wait, and
+	// those that waited within Options.Linger; negative if the server does not say. Subscribers is zero for a fair
+	// lock: see Queue.
 	Subscribers int64
 }
 

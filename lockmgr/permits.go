@@ -221,8 +221,8 @@ type PermitsInfo struct {
 	// Taken lists taken permits, the first to expire first, at most 1,000. In all, Limit - Free are
 	// taken.
 	Taken []TakenPermit
-	// Subscribers counts the processes that wait for permits, or waited within Options.Linger;
-	// negative if the server does not say.
+	// Subscribers counts the processes that listen: those that wait for permits, holders that had to wait, and
+	// those that waited within Options.Linger; negative if the server does not say.
 	Subscribers int64
 }
 

@@ -23,7 +23,7 @@ nobody gets one until the number is raised.
 
 --forget removes what the server knows of NAME, if nobody has a permit. The next run --permits sets the number anew.
 
-It ends with 1 if no number is set, or if --forget finds permits that are taken.`,
+It ends with 1 if no number is set, or if --forget finds permits that are taken, and with 64 if NAME is a lock.`,
 		Example: `  holdfast limit transcode
   holdfast limit transcode 5
   holdfast limit --forget transcode`,
@@ -44,15 +44,16 @@ It ends with 1 if no number is set, or if --forget finds permits that are taken.
 			defer stop()
 			return a.with(looks, func(m *lockmgr.Manager) error {
 				p := m.Permits(args[0], 1)
-				if set {
-					return failed(p.SetLimit(ctx, limit))
-				}
 				info, err := p.Inspect(ctx)
 				switch {
+				case isWrongType(err):
+					return &exit{exitUsage, fmt.Errorf("%s has no permits: it is in use as a lock, or by another program", shown(args[0]))}
 				case err != nil:
 					return failed(err)
+				case set:
+					return failed(p.SetLimit(ctx, limit))
 				case !info.Exists:
-					return &exit{exitFailed, fmt.Errorf("%s has no permits", shown(args[0]))}
+					return &exit{exitFailed, fmt.Errorf("no number of permits is set for %s", shown(args[0]))}
 				case !forget:
 					fmt.Fprintln(c.OutOrStdout(), info.Limit)
 					return nil

@@ -92,11 +92,14 @@ func (r *row) ids() []string {
 	return ids
 }
 
-// narrow leaves only the holders with these IDs in a row, and reports whether there are any.
-func (r *row) narrow(ids []string) bool {
+// narrow leaves only the holders with these IDs in a row, and returns the IDs that are no holders'.
+func (r *row) narrow(ids []string) (unknown []string) {
+	unknown = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		return slices.ContainsFunc(r.Holders, func(h holder) bool { return h.Owner == id })
+	})
 	r.Holders = slices.DeleteFunc(r.Holders, func(h holder) bool { return !slices.Contains(ids, h.Owner) })
 	r.Count = len(r.Holders)
-	return r.Count > 0
+	return unknown
 }
 
 func millis(d time.Duration) int64 {

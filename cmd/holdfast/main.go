@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,7 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 func main() {
-	err := newRoot().Execute()
+	command, err := newRoot().ExecuteC()
 	if err == nil {
 		return
 	}
@@ -65,7 +66,7 @@ func main() {
 	}
 	if text := err.Error(); text != "" {
 		if e == nil {
-			fmt.Fprintf(os.Stderr, "holdfast: %s\nholdfast: see holdfast --help\n", saidLines(text))
+			fmt.Fprintf(os.Stderr, "holdfast: %s\nholdfast: see %s --help\n", saidLines(text), command.CommandPath())
 		} else {
 			fmt.Fprintln(os.Stderr, "holdfast:", said(text))
 		}
@@ -114,7 +115,10 @@ Put -- before a name that begins with -, as in: holdfast show -- -x`,
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // names of locks are no files
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return fmt.Errorf("%w; put -- before a name that begins with -", err)
+		if strings.HasPrefix(err.Error(), "unknown ") {
+			err = fmt.Errorf("%w; put -- before a name that begins with -", err)
+		}
+		return err
 	})
 	root.AddCommand(a.run(), a.ls(), a.show(), a.breakLock(), a.limit(), a.check(), a.top(), a.man())
 	return root

@@ -134,7 +134,7 @@ func (j *job) check(c *cobra.Command) error {
 		return errors.New("run: --token and --permits exclude each other")
 	case j.keep != 0 && kinds > 0:
 		return errors.New("run: --keep is for plain locks")
-	case j.permits < 0:
+	case c.Flags().Changed("permits") && j.permits <= 0:
 		return errors.New("run: --permits must be positive")
 	case j.grace < 0:
 		return errors.New("run: --grace must not be negative")

@@ -31,8 +31,8 @@ func (a *app) ls() *cobra.Command {
 		Use:   "ls [PREFIX]",
 		Short: "List locks",
 		Long: `ls lists the locks whose names begin with PREFIX, or all: who holds them, for how long, how long the
-record lives if nobody renews it, and how many processes wait. What --keep or KeepFor has left tells who had
-the lock, for how long, and when that ended.
+record lives if nobody renews it, and how many processes listen: those that wait, and holders that had to wait.
+What --keep or KeepFor has left tells who had the lock, for how long, and when that ended.
 
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
 Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
@@ -42,7 +42,7 @@ In a terminal what is too long for a line is cut. Use ls | cat, show or --json f
 
 ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
 		Example: `  holdfast ls orders:
-  holdfast ls --json | jq 'select(.waiting > 0).name'`,
+  holdfast ls --json | jq 'select(.ttl_ms < 0).name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := interrupted()
@@ -104,7 +104,7 @@ func (a *app) show() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Tell who holds a lock",
 		Long: `show tells who holds the lock NAME, since when and what for, how long its record lives if nobody
-renews it, how many processes wait, and the last fencing token.
+renews it, how many processes listen, as ls does, and the last fencing token.
 
 It ends with 1 if nobody holds the lock.`,
 		Example: `  holdfast show backup
@@ -171,12 +171,11 @@ func (a *app) breakLock() *cobra.Command {
 		Use:   "break NAME [ID…]",
 		Short: "Remove a lock that somebody holds",
 		Long: `break shows who holds the lock NAME, asks, removes the lock from these holders, and wakes those who
-wait. It does not take the lock from others that have got it meanwhile. With IDs, as show prints them, it is about
-these holders only: one of several readers, or one permit. Of permits it gives back those that it has found, at most
-1,000. Without IDs a record with more than 1,000 holders is removed as a whole. break describes 20 holders and counts
-the others.
+wait. It does not take the lock from others that have got it meanwhile. With IDs, as show prints them, it removes these
+holders only: one of several readers, or one permit. Without IDs it gives back at most 1,000 permits, and removes the
+record of a lock with more than 1,000 holders as a whole. break describes 20 holders and counts the others.
 
-The holder knows at once if its process listens to the lock's messages, as for other requests for the lock.
+The holder knows at once if its process listens: if it had to wait for the lock, or another request there does.
 Else it knows at its next renewal. break says how long that takes at most: half of the TTL, as a lock is
 renewed while at least two thirds of its lease are left. A holder that does not renew, or that is a client of
 Redisson, knows when it unlocks. Until then it may go on working while somebody else has the lock: break a lock
@@ -199,8 +198,14 @@ if nobody holds the lock, if none of those that it has shown holds it any more, 
 				if !held || r.Limit != nil && len(r.Holders) == 0 {
 					return &exit{exitFailed, fmt.Errorf("%s is free", shown(r.Name))}
 				}
-				if ids := args[1:]; len(ids) > 0 && !r.narrow(ids) {
-					return &exit{exitFailed, fmt.Errorf("none of these holds %s: see holdfast show", shown(r.Name))}
+				if ids := args[1:]; len(ids) > 0 {
+					unknown := r.narrow(ids)
+					if r.Count == 0 {
+						return &exit{exitFailed, fmt.Errorf("none of these holds %s: see holdfast show", shown(r.Name))}
+					}
+					for _, id := range unknown {
+						fmt.Fprintf(c.OutOrStdout(), "no holder: %s\n", shown(id))
+					}
 				}
 				describe(c.OutOrStdout(), &r)
 				if !yes {

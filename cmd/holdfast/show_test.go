@@ -196,8 +196,9 @@ func TestBreak_OfIDs(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, text, "none of these holds a")
 	require.True(t, l.Valid())
-	code, _, text = w.run("break", "--yes", "a", "somebody", l.HolderID())
+	code, out, text = w.run("break", "--yes", "a", "somebody", l.HolderID())
 	require.Zero(t, code, text)
+	require.Contains(t, out, "no holder: somebody")
 	w.free("a")
 }
 
@@ -211,7 +212,7 @@ func TestLimit(t *testing.T) {
 		return out, text
 	}
 	_, text := limit(1, "p")
-	require.Contains(t, text, "p has no permits")
+	require.Contains(t, text, "no number of permits is set for p")
 	limit(0, "p", "2")
 	out, _ := limit(0, "p")
 	require.Equal(t, "2\n", out)
@@ -233,7 +234,7 @@ func TestLimit(t *testing.T) {
 	w.lock("plain")
 	for _, args := range [][]string{{"plain"}, {"plain", "3"}, {"--forget", "plain"}} {
 		_, text := limit(64, args...)
-		require.Contains(t, text, "another kind", args)
+		require.Contains(t, text, "plain has no permits: it is in use as a lock", args)
 	}
 }
 

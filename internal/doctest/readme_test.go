@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 	}
 	defer mgr.Close(context.Background()) // waits for the releases, but not for long
 	return mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
-		return work(ctx) // ctx ends at a signal, and as soon as the lock is lost
+		return work(ctx) // ctx ends at a signal, and as soon as the lock is lost: see context.Cause
 	})
 }
 
