@@ -291,7 +291,7 @@ func TestFair_Inspect(t *testing.T) {
 	awaitQueue(t, m, "f", 1)
 	info := mustInspect(t, m, "f")
 	require.Equal(t, l.HolderID(), info.Holders[0].Owner)
-	require.Zero(t, info.Subscribers)
+	require.Zero(t, info.Waiting)
 	require.Positive(t, info.Queue[0].TTL)
 	require.LessOrEqual(t, info.Queue[0].TTL, 5*time.Second)
 	mustUnlock(t, l)

@@ -39,10 +39,9 @@ type Info struct {
 	Token int64
 	// Permits has Scan's findings about permits; nil for locks, and from Inspect.
 	Permits *PermitsInfo
-	// Subscribers counts the processes that listen: those that wait for the lock, holders that had to wait, and
-	// those that waited within Options.Linger; negative if the server does not say. Subscribers is zero for a fair
-	// lock: see Queue.
-	Subscribers int64
+	// Waiting counts the processes, and the sets, that wait for the lock; negative if the server does not say. Waiting is zero
+	// for a fair lock: see Queue.
+	Waiting int64
 }
 
 // A Waiter is a place in the queue of a fair lock.
@@ -123,7 +122,7 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 		info.Locked = true
 		info.TTL = wire.ReadMillis(ttl)
 	}
-	info.Subscribers = v[1].Int
+	info.Waiting = v[1].Int
 	info.Token, _ = wire.ReadToken(v[2].Text)
 	info.HolderCount = int(v[3].Int)
 	for i := 4; i < len(v); i += 2 {

@@ -221,9 +221,8 @@ type PermitsInfo struct {
 	// Taken lists taken permits, the first to expire first, at most 1,000. In all, Limit - Free are
 	// taken.
 	Taken []TakenPermit
-	// Subscribers counts the processes that listen: those that wait for permits, holders that had to wait, and
-	// those that waited within Options.Linger; negative if the server does not say.
-	Subscribers int64
+	// Waiting counts the processes that wait for permits; negative if the server does not say.
+	Waiting int64
 }
 
 // Inspect reads the state of the permits from Redis, and finds the processes that have the taken
@@ -247,7 +246,7 @@ func (p Permits) Inspect(ctx context.Context) (PermitsInfo, error) {
 // permitsInfo returns the PermitsInfo of a state, without Taken.
 func permitsInfo(name string, s *wire.PermitsState) PermitsInfo {
 	return PermitsInfo{
-		Name: name, Exists: s.Exists, Limit: int(s.Free + s.Taken), Free: int(s.Free + s.Expired), Subscribers: s.Subscribers,
+		Name: name, Exists: s.Exists, Limit: int(s.Free + s.Taken), Free: int(s.Free + s.Expired), Waiting: s.Waiting,
 	}
 }
 

@@ -104,7 +104,7 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 	refused := func(n int) *futures.Future[*lockmgr.Lock] {
 		scripts := m.Stats().Scripts
 		f := p.AcquireAsync(n)
-		faults.Eventually(t, func() bool { return m.Stats().Scripts > scripts && state(t, p).Subscribers > 0 })
+		faults.Eventually(t, func() bool { return m.Stats().Scripts > scripts && state(t, p).Waiting > 0 })
 		requirePending(t, f, "too few are free")
 		return f
 	}
@@ -224,7 +224,7 @@ func TestPermits_Limit(t *testing.T) {
 	one := mustAcquire(t, p, 1)
 	waits := []*futures.Future[*lockmgr.Lock]{other.Permits("jobs", 100).AcquireAsync(1), p.AcquireAsync(1)}
 	requirePending(t, waits[0], "the limit is 1")
-	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
+	faults.Eventually(t, func() bool { return state(t, p).Waiting == 2 })
 	require.Equal(t, 3, must(p.AddLimit(ctx, 2))(t))
 	for _, f := range waits {
 		must(f.Await(ctx))(t, "each hears of it")
@@ -261,7 +261,7 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 
 	// The limit is lowered while requests wait. One of them may still be served.
 	waits := []*futures.Future[*lockmgr.Lock]{theirs.AcquireAsync(6), p.AcquireAsync(7), theirs.AcquireAsync(5), theirs.AcquireAsync(8)}
-	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 2 })
+	faults.Eventually(t, func() bool { return state(t, p).Waiting == 2 })
 	require.NoError(t, p.SetLimit(ctx, 5))
 	for _, i := range []int{0, 1, 3} {
 		require.ErrorIs(t, errOf(waits[i].Await(ctx)), lockmgr.ErrLimit)
@@ -300,7 +300,7 @@ func TestPermits_Delete(t *testing.T) {
 	require.NoError(t, p.SetLimit(ctx, 0))
 	f := other.Permits("jobs", 5).AcquireAsync(1)
 	requirePending(t, f, "the limit is 0")
-	faults.Eventually(t, func() bool { return state(t, p).Subscribers == 1 })
+	faults.Eventually(t, func() bool { return state(t, p).Waiting == 1 })
 	faults.ByMessage(t, other, func() {
 		require.True(t, must(p.Delete(ctx))(t))
 		held = mustAwait(t, f)

@@ -163,7 +163,7 @@ func (s *scan) permits(keys []string) (infos []Info, err error) {
 		}
 		permits := permitsInfo(name, &state)
 		permits.Taken = taken
-		infos = append(infos, Info{Name: name, Kind: wire.KindName(core.Permits), Locked: true, Permits: &permits, TTL: longest(taken), Subscribers: state.Subscribers})
+		infos = append(infos, Info{Name: name, Kind: wire.KindName(core.Permits), Locked: true, Permits: &permits, TTL: longest(taken), Waiting: state.Waiting})
 	}
 	return infos, nil
 }

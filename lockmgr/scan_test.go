@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -95,7 +96,7 @@ func TestScan_EveryKind(t *testing.T) {
 				return false
 			}
 		}
-		return len(found) == len(own) && found["app:plain"].Subscribers == 1
+		return len(found) == len(own) && found["app:plain"].Waiting == 1
 	}, "a second after the grants the other manager sees who has them")
 	require.Contains(t, scan(t, other, ""), "other")
 	require.Contains(t, scan(t, other, ""), "other:permits")
@@ -142,7 +143,7 @@ func TestScan_ManyKeys(t *testing.T) {
 	faults.Do(t, s, "CONFIG", "RESETSTAT")
 	scan(t, m, "a:17")
 	require.LessOrEqual(t, s.Commands(t)["scan"], 2*34+10, "each SCAN is for about 1,000 keys")
-	require.Equal(t, 111, s.Commands(t)["hlen"])
+	require.Equal(t, 2*111, s.Commands(t)["hlen"], "of the record, and of the line")
 }
 
 // An error ends the walk: of the server, of the context, or of a manager that is closed.
@@ -227,5 +228,37 @@ func TestScan_LongRepetitiveNames(t *testing.T) {
 				require.Less(t, took, 1_000_000)
 			}
 		}
+	}
+}
+
+// A holder that had to wait is not counted, although its manager goes on listening.
+func TestInspect_CountsWhoWaits(t *testing.T) {
+	s, m, other := startServer(t, lockmgr.Options{})
+	third := dial(t, s.Addr(), lockmgr.Options{})
+	for title, lock := range map[string]func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
+		"plain":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("plain") },
+		"{plain}": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("{plain}") },
+		"write": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
+			return m.LockAsync("write", lockmgr.Exclusive())
+		},
+		"permits": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
+			return m.Permits("permits", 1).AcquireAsync(1)
+		},
+	} {
+		waiting := func() int64 {
+			if title == "permits" {
+				return must(third.Permits(title, 1).Inspect(t.Context()))(t).Waiting
+			}
+			return must(third.Inspect(t.Context(), title))(t).Waiting
+		}
+		first := mustAwait(t, lock(m))
+		require.Zero(t, waiting(), title)
+		f := lock(other)
+		faults.Eventually(t, func() bool { return waiting() == 1 })
+		mustUnlock(t, first)
+		second := mustAwait(t, f)
+		faults.Eventually(t, func() bool { return waiting() == 0 })
+		require.NotZero(t, other.Stats().Subscriptions, title)
+		mustUnlock(t, second)
 	}
 }

@@ -390,7 +390,7 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	info := mustInspect(t, other, "app:1")
 	require.True(t, info.Locked)
 	require.Positive(t, info.Token)
-	require.GreaterOrEqual(t, info.Subscribers, int64(0))
+	require.GreaterOrEqual(t, info.Waiting, int64(0))
 	found := 0
 	for info, err := range other.Scan(faults.Patient(t), "app:") {
 		require.NoError(t, err)

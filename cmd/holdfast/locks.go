@@ -48,7 +48,7 @@ type holder struct {
 func rowOf(info lockmgr.Info) row {
 	r := row{
 		Name: info.Name, NameBytes: bytesOf(info.Name), Kind: info.Kind, Mode: info.Mode, Holders: []holder{},
-		TTL: millis(info.TTL), Waiting: info.Subscribers, Token: info.Token,
+		TTL: millis(info.TTL), Waiting: info.Waiting, Token: info.Token,
 	}
 	for _, h := range info.Holders {
 		row := holderOf(h.Owner, h.Process, h.Since, h.Note)
@@ -232,7 +232,7 @@ func look(ctx context.Context, m *lockmgr.Manager, name string) (row, bool, erro
 	if isWrongType(err) {
 		var p lockmgr.PermitsInfo
 		if p, err = m.Permits(name, 1).Inspect(ctx); err == nil {
-			info = lockmgr.Info{Name: name, Kind: "permits", Locked: p.Exists, Permits: &p, Subscribers: p.Subscribers}
+			info = lockmgr.Info{Name: name, Kind: "permits", Locked: p.Exists, Permits: &p, Waiting: p.Waiting}
 			for _, t := range p.Taken {
 				if info.TTL = max(info.TTL, t.TTL); t.TTL < 0 { // it has no end
 					info.TTL = t.TTL

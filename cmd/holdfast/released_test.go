@@ -62,10 +62,10 @@ func TestReleased(t *testing.T) {
 			waits := func() {
 				require.Eventually(t, func() bool {
 					if info, err := w.m.Inspect(t.Context(), "a"); err == nil {
-						return info.Subscribers > 0 || len(info.Queue) > 0
+						return info.Waiting > 0 || len(info.Queue) > 0
 					}
 					info, err := w.m.Permits("a", 1).Inspect(t.Context())
-					return err == nil && info.Subscribers > 0
+					return err == nil && info.Waiting > 0
 				}, patient, 5*time.Millisecond)
 			}
 			ours, err := way.lock(w)

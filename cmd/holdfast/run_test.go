@@ -95,7 +95,7 @@ func TestRun_Busy(t *testing.T) {
 
 	// It waits, and runs when the lock comes free.
 	waiting := w.start("run", "a", "--", "true")
-	require.Eventually(t, func() bool { info, err := w.m.Inspect(t.Context(), "a"); return err == nil && info.Subscribers > 0 }, patient, 5*time.Millisecond)
+	require.Eventually(t, func() bool { info, err := w.m.Inspect(t.Context(), "a"); return err == nil && info.Waiting > 0 }, patient, 5*time.Millisecond)
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Zero(t, waiting.wait())
 	w.free("a")
@@ -299,7 +299,7 @@ func TestRun_SignalEndsAWait(t *testing.T) {
 	l, err := w.m.Lock(t.Context(), "a")
 	require.NoError(t, err)
 	p := w.start("run", "a", "--", "true")
-	require.Eventually(t, func() bool { info, err := w.m.Inspect(t.Context(), "a"); return err == nil && info.Subscribers > 0 }, patient, 5*time.Millisecond)
+	require.Eventually(t, func() bool { info, err := w.m.Inspect(t.Context(), "a"); return err == nil && info.Waiting > 0 }, patient, 5*time.Millisecond)
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 128+15, p.wait())
 	require.NoError(t, l.Unlock(t.Context()))

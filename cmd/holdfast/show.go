@@ -31,8 +31,8 @@ func (a *app) ls() *cobra.Command {
 		Use:   "ls [PREFIX]",
 		Short: "List locks",
 		Long: `ls lists the locks whose names begin with PREFIX, or all: who holds them, for how long, how long the
-record lives if nobody renews it, and how many processes listen: those that wait, and holders that had to wait.
-What --keep or KeepFor has left tells who had the lock, for how long, and when that ended.
+record lives if nobody renews it, and how many processes wait. What --keep or KeepFor has left tells who had
+the lock, for how long, and when that ended.
 
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
 Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
@@ -42,7 +42,7 @@ In a terminal what is too long for a line is cut. Use ls | cat, show or --json f
 
 ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
 		Example: `  holdfast ls orders:
-  holdfast ls --json | jq 'select(.ttl_ms < 0).name'`,
+  holdfast ls --json | jq 'select(.waiting > 0).name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := interrupted()
@@ -104,7 +104,7 @@ func (a *app) show() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Tell who holds a lock",
 		Long: `show tells who holds the lock NAME, since when and what for, how long its record lives if nobody
-renews it, how many processes listen, as ls does, and the last fencing token.
+renews it, how many processes wait, and the last fencing token.
 
 It ends with 1 if nobody holds the lock.`,
 		Example: `  holdfast show backup

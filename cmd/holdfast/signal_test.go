@@ -21,7 +21,7 @@ func (p *process) says(line string) {
 // waits returns when a process waits for a lock.
 func (w *world) waits(name string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { info, err := w.m.Inspect(w.t.Context(), name); return err == nil && info.Subscribers > 0 }, patient, 5*time.Millisecond)
+	require.Eventually(w.t, func() bool { info, err := w.m.Inspect(w.t.Context(), name); return err == nil && info.Waiting > 0 }, patient, 5*time.Millisecond)
 }
 
 // A command that does not handle a signal is ended by it.

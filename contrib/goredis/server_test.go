@@ -90,7 +90,7 @@ func TestDial_SameUserAndDatabase(t *testing.T) {
 			waiting := managerFor(t, opt).LockAsync("a")
 			require.Eventually(t, func() bool {
 				info, err := m.Inspect(t.Context(), "a")
-				return err == nil && info.Subscribers > 0
+				return err == nil && info.Waiting > 0
 			}, patient, 5*time.Millisecond)
 			require.NoError(t, l.Unlock(t.Context()))
 			next, err := waiting.Await(t.Context())

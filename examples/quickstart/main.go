@@ -191,7 +191,7 @@ func (d *demo) leave(ctx context.Context) error {
 		if info.Locked {
 			return fmt.Errorf("still locked: %+v", info)
 		}
-		if info.Subscribers == 0 {
+		if info.Waiting == 0 {
 			d.Say("admin", "looks: not locked, nobody listening, last token %d", info.Token)
 			return nil
 		}

@@ -8,8 +8,8 @@
 -- ARGV[4]  deadlines of those that wait in it
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
--- such key), the number of subscribers (-1: the server would not say), the
--- last token given (false: none), the number of fields of the record, then owner and count of
+-- such key), how many wait (-1: the server would not say): the managers in the line, and the clients that listen and
+-- stand in no line, the last token given (false: none), the number of fields of the record, then owner and count of
 -- each holder. Of a record with more than 1,000 fields it returns some thousand of them. If there is a
 -- queue, the last element is an array: each member of it, up to 1,000 of them, and the
 -- milliseconds until its deadline. Texts are cut at 256 bytes: anybody may have written them, and no ID
@@ -22,10 +22,12 @@ local channel = ARGV[1]
 if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
   channel = ARGV[2]
 end
-local waiting = redis.pcall('PUBSUB', 'NUMSUB', channel)
+local listen = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line')
 local n = -1
-if not waiting.err then
-  n = waiting[2]
+if not listen.err then
+  local key = KEYS[1]
+  local line = redis.pcall('HLEN', string.find(key, '{', 1, true) and key .. ':tag_wants' or '{' .. key .. '}:lock_wants')
+  n = math.max(listen[2] - listen[4], 0) + (type(line) == 'number' and line or 0)
 end
 local token = false
 if KEYS[2] then

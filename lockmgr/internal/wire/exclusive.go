@@ -288,7 +288,7 @@ func Inspect(name string, token bool) Command {
 		c.Keys = append(c.Keys, TokenKey(name))
 	}
 	for _, kind := range [...]core.Kind{core.Exclusive, core.ReadWrite} { // it is one of these
-		c.listen(ChannelOf(kind, name), "", countOfInspect)
+		c.Args = append(c.Args, ChannelOf(kind, name))
 	}
 	c.Args = append(c.Args, QueueKey(name), DeadlinesKey(name))
 	return c
@@ -314,11 +314,3 @@ const (
 	MostFields = 1000
 	MostText   = 256
 )
-
-// countOfInspect is the count of the script inspect.
-func countOfInspect(a *Answer) (*int64, bool) {
-	if a.Kind != Array || len(a.Array) < 2 || a.Array[1].Kind != Int {
-		return nil, false
-	}
-	return &a.Array[1].Int, true
-}

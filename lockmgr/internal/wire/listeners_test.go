@@ -75,6 +75,9 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 		if c.Script == Acquire || c.Script == rwAcquire || c.Script == severalAcquire { // it names the channels itself
 			continue
 		}
+		if c.Script == inspect || c.Script == permitsInspect { // the line says who waits
+			continue
+		}
 		for _, word := range c.Args {
 			if isChannel(word) {
 				named++
@@ -147,8 +150,8 @@ func TestUnheard(t *testing.T) {
 		{ForceEntries("a", nil), number(0), "SPUBLISH " + sides + " 1"},
 		{ReturnPermits("a", nil), number(1), "SPUBLISH " + permits + " 1"},
 		{LimitPermits("a", "set", 1, 1), number(-1), ""},
-		{Inspect("a", false), Answer{Kind: Array, Array: []Answer{number(-2), number(0), {}}}, "PUBSUB SHARDNUMSUB " + plain + ";PUBSUB SHARDNUMSUB " + sides},
-		{InspectPermits("a"), Answer{Kind: Array, Array: []Answer{{Kind: Text}, number(0), number(0), number(0)}}, "PUBSUB SHARDNUMSUB " + permits},
+		{Inspect("a", false), Answer{Kind: Array, Array: []Answer{number(-2), number(0), {}}}, ""},
+		{InspectPermits("a"), Answer{Kind: Array, Array: []Answer{{Kind: Text}, number(0), number(0), number(0)}}, ""},
 		{batchOf(tasks(released("a", 1), released("b", 2))).commands[0], *ints(0, 0), ""}, // no such command goes to a new master
 	} {
 		answers := []Answer{{}, tt.answer}

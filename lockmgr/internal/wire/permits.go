@@ -191,25 +191,19 @@ const mostTold = 1000
 
 // InspectPermits returns the command that reads the state of permits. ReadPermits reads the answer.
 func InspectPermits(name string) Command {
-	c := Command{Script: permitsInspect, Args: []string{strconv.Itoa(mostTold)}}
+	c := Command{Script: permitsInspect, Args: []string{strconv.Itoa(mostTold), ChannelOf(core.Permits, name), wantsKey(name)}}
 	c.permitKeys(name)
-	c.listen(ChannelOf(core.Permits, name), "", func(a *Answer) (*int64, bool) {
-		if a.Kind != Array || len(a.Array) < 4 || a.Array[3].Kind != Int {
-			return nil, false
-		}
-		return &a.Array[3].Int, true
-	})
 	return c
 }
 
 // PermitsState is the state of permits on the server.
 type PermitsState struct {
-	Exists      bool
-	Free        int64 // the counter: expired permits are not counted yet
-	Taken       int64 // expired ones are counted
-	Expired     int64
-	Subscribers int64
-	Permits     []TakenPermit // some of those that have not expired
+	Exists  bool
+	Free    int64 // the counter: expired permits are not counted yet
+	Taken   int64 // expired ones are counted
+	Expired int64
+	Waiting int64
+	Permits []TakenPermit // some of those that have not expired
 }
 
 // A TakenPermit is a permit that a holder has.
@@ -255,7 +249,7 @@ func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 		}
 		s.Free = free
 	}
-	s.Taken, s.Expired, s.Subscribers = v[1].Int, v[2].Int, v[3].Int
+	s.Taken, s.Expired, s.Waiting = v[1].Int, v[2].Int, v[3].Int
 	for i := 4; i < len(v); i += 2 {
 		if v[i].Kind != Text || v[i+1].Kind != Int {
 			return s, false

@@ -98,7 +98,7 @@ func TestPermits_BadStates(t *testing.T) {
 	id := Permit(manager, 7, 1)
 	s, ok := ReadPermits(state("2", Answer{Kind: Text, Text: string(id[:])}, Answer{Kind: Int, Int: 1000}))
 	require.True(t, ok)
-	require.Equal(t, PermitsState{Exists: true, Free: 2, Taken: 1, Subscribers: 4, Permits: []TakenPermit{{string(id[:]), time.Second}}}, s)
+	require.Equal(t, PermitsState{Exists: true, Free: 2, Taken: 1, Waiting: 4, Permits: []TakenPermit{{string(id[:]), time.Second}}}, s)
 	require.True(t, s.Permits[0].Of(manager))
 	require.Equal(t, "00112233445566770000000000070001", s.Permits[0].Text())
 	for _, a := range []*Answer{{Kind: Nil}, ints(1, 2, 3, 4), state("x"), state("2", Answer{Kind: Int}, Answer{Kind: Int}), state("2", Answer{Kind: Text})} {
