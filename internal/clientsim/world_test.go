@@ -234,21 +234,21 @@ func (w *world) settle() bool {
 }
 
 // sweep removes, as an administrator would, the records of long fixed leases
-// that a Close has said it leaves, and permits. They would stand in the way
-// for a day.
+// that a Close has said it leaves, or that a failover has brought back, and permits. They would stand in the
+// way for a day.
 func (w *world) sweep() {
 	w.returnPermits()
 	w.mu.Lock()
-	left := make(map[string][]string)
+	left, revived := make(map[string][]string), make(map[string]bool)
 	for _, srv := range w.servers {
 		for key := range srv.keys.Values {
 			if srv.keys.life(key) > w.set.lease {
-				left[key] = srv.keys.names(key)
+				left[key], revived[key] = srv.keys.names(key), w.hasRevived(key)
 			}
 		}
 	}
 	w.mu.Unlock()
-	maps.DeleteFunc(left, func(_ string, fields []string) bool { return !w.book.excused(fields) })
+	maps.DeleteFunc(left, func(key string, fields []string) bool { return !w.book.excused(fields) && !revived[key] })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, fields := range left {
