@@ -255,6 +255,9 @@ func (w *world) sweep() {
 		if keys := w.keysOf(key); slices.Equal(fields, keys.names(key)) {
 			w.tracef("the record %q of %q is removed", fields, key)
 			delete(keys.Values, key)
+			for _, f := range fields { // a reader has a key of its own
+				delete(keys.Values, "{"+key+"}:"+f+":rwlock_timeout:1")
+			}
 		}
 	}
 }
