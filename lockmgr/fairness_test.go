@@ -309,3 +309,29 @@ func TestHandoff_CostsNoScriptUnderContention(t *testing.T) {
 		require.Less(t, a.Stats().Scripts+b.Stats().Scripts, uint64(1200), "of 4,000 handoffs: one a millisecond, and two a turn")
 	})
 }
+
+// A long PassTime keeps no reader from others that read in its own manager.
+func TestPassTime_KeepsNoReaderOut(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{PassTime: time.Minute})
+		held := mustLock(t, m, "a", lockmgr.Shared())
+		reads := func() {
+			asked := time.Now()
+			mustUnlock(t, mustLock(t, m, "a", lockmgr.Shared()))
+			require.Less(t, time.Since(asked), 200*milli)
+		}
+		for range 3 {
+			time.Sleep(second)
+			reads()
+		}
+		writer := other.LockAsync("a", lockmgr.Exclusive())
+		time.Sleep(second)
+		reader := m.LockAsync("a", lockmgr.Shared(), lockmgr.Fenced())
+		time.Sleep(second)
+		writer.Cancel()
+		left := time.Now()
+		mustUnlock(t, mustAwait(t, reader))
+		require.Less(t, time.Since(left), second)
+		mustUnlock(t, held)
+	})
+}

@@ -225,3 +225,32 @@ func TestReturn_NoNewGrant(t *testing.T) {
 		mustUnlock(t, mustAwait(t, f))
 	}
 }
+
+// Requests that wait behind the holder in its own manager get the lock soon after another manager has forced it open,
+// however long the hold would have lasted.
+func TestForceUnlock_WaitersBesideTheHolder(t *testing.T) {
+	for title, sides := range map[string][2]lockmgr.LockOption{
+		"plain":               {lockmgr.Fenced(), lockmgr.Fenced()},
+		"fair":                {lockmgr.Fair(), lockmgr.Fair()},
+		"writer and writer":   {lockmgr.Exclusive(), lockmgr.Exclusive()},
+		"writer and reader":   {lockmgr.Exclusive(), lockmgr.Shared()},
+		"reader, then writer": {lockmgr.Shared(), lockmgr.Exclusive()},
+	} {
+		for _, lease := range []lockmgr.LockOption{lockmgr.Note("watched"), lockmgr.FixedLease(time.Hour)} {
+			t.Run(title, func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *scene) {
+					m, other := w.managers(lockmgr.Options{})
+					l := mustLock(t, m, "a", sides[0], lease)
+					time.Sleep(3 * second)
+					f := m.LockAsync("a", sides[1])
+					time.Sleep(100 * milli)
+					must(other.ForceUnlock(ctx, "a"))(t)
+					forced := time.Now()
+					mustUnlock(t, mustAwait(t, f))
+					require.Less(t, time.Since(forced), 6*second)
+					require.False(t, l.Valid())
+				})
+			})
+		}
+	}
+}

@@ -178,7 +178,7 @@ func (i *Info) isStrange() bool {
 // ForceUnlock removes a lock of any owner, wakes the waiters, and reports whether there was a lock.
 // A holder in the same manager checks its record at once, and loses the lock one round trip after
 // ForceUnlock has returned. Other holders learn of their loss by the message if subscribed, else at
-// their next renewal. ForceUnlock blocks for two round trips, and more if the lock changes hands
+// their next renewal, and within 5 s if requests wait behind the holder in its manager. ForceUnlock blocks for two round trips, and more if the lock changes hands
 // meanwhile: ForceUnlock then removes the lock from the next holder, too.
 // [Manager.ForceUnlockHolders] does not.
 //

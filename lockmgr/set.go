@@ -41,7 +41,7 @@ func All(names ...string) Set { return Set{Names: names} }
 // as long. A set that tries once keeps nothing. So the names before one that others want all the time are idle for
 // a part of the time while the set waits for it: let that name come first.
 //
-// The requests of a manager for the very same names and sides are served in order, one at a time.
+// The requests of a manager for the very same names and sides are served in order, one at a time, even if all read.
 // To requests for single names and for overlapping sets, the set is like a request of another process.
 //
 // The locks share the lease, the watchdog and the holder ID. If a lock of the set is lost, the Lock

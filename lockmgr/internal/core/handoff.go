@@ -235,11 +235,11 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		m.countHandoff(e)
 		run := m.decideRun(e)
 		if run == runIsOver && !u.writerWaits {
-			// The run is over, so nobody is admitted for PassTime. If all holds end within
-			// PassTime, the entry is released and other processes get a turn. If a hold lasts
-			// longer, a transfer asks whether a writer waits. If not, a new run begins.
+			// The run is over, so nobody is admitted for a while. If all holds end until then, the entry
+			// is released and other processes get a turn. If a hold lasts longer, a transfer asks whether a
+			// writer waits. If not, a new run begins.
 			if u.shutUntil == 0 {
-				u.shutUntil = m.now + m.cfg.PassTime
+				u.shutUntil = m.now + m.shutFor()
 				return min(u.shutUntil, m.admitImpatient(e))
 			}
 			m.reopen(e)
@@ -255,6 +255,12 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 	}
 	return Forever
 }
+
+// shutFor returns for how long nobody is admitted to a shared entry after a run, or while a writer waits elsewhere. A
+// long PassTime must not keep readers from an entry for as long: no message tells that a writer has left.
+func (m *Machine) shutFor() time.Duration { return min(m.cfg.PassTime, mostShut) }
+
+const mostShut = 100 * time.Millisecond
 
 // reopen begins a new run of a shared entry.
 func (m *Machine) reopen(e *entry) {
@@ -431,7 +437,7 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true})
 	}
 	if r.WriterWaits {
-		u.shutUntil = m.now + m.cfg.PassTime
+		u.shutUntil = m.now + m.shutFor()
 	} else if u.writerWaits {
 		m.reopen(e)
 	}

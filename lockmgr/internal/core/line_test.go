@@ -23,7 +23,7 @@ var errUnanswered = errors.New("timeout")
 
 func newLineServer(t *testing.T) *lineServer {
 	return &lineServer{t: t, places: map[uint64]bool{}, m: New(Config{
-		Lease: 30 * time.Second, RetryTime: time.Second, SuspectTime: time.Second, PlaceTime: time.Minute, MaxLocks: 1,
+		Lease: 30 * time.Second, RetryTime: time.Second, SuspectTime: time.Second, PlaceTime: time.Minute, PollMax: time.Hour, MaxLocks: 1,
 	})}
 }
 
@@ -97,7 +97,7 @@ func TestLine_ManyLeave(t *testing.T) {
 // A transfer without an answer may run late and give the lock back. So nobody gets the lock in
 // memory until another transfer has changed the holder.
 func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
-	m := New(Config{Lease: 30 * time.Second, RetryTime: time.Minute, SuspectTime: time.Minute, PlaceTime: time.Minute, MaxLocks: 1})
+	m := New(Config{Lease: 30 * time.Second, RetryTime: time.Minute, SuspectTime: time.Minute, PlaceTime: time.Minute, PollMax: time.Hour, MaxLocks: 1})
 	var scripts []*Op
 	granted, now := map[uint64]bool{}, time.Duration(0)
 	step := func(ev Event) {

@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // verify checks whether the record of each entry of ours is still there: see doubt. verify also
 // checks the sets that have the name. The script that checks a record also renews the record.
 func (m *Machine) verify(key string) {
@@ -55,6 +57,21 @@ func (m *Machine) doubt(e *entry) {
 	m.extendSoon(e, m.needed(e))
 	u.nextTransfer = min(u.nextTransfer, m.now) // a transfer looks for the record, too
 	m.sendDue(e)
+}
+
+// lookBehind raises a doubt about a held entry for which requests wait here, if no script has found the record for
+// PollMax. Another manager may have forced the record open. No message tells these requests, because only a refused
+// acquire subscribes. lookBehind returns when to call it again.
+func (m *Machine) lookBehind(e *entry) (again time.Duration) {
+	n := e.of
+	if n.queue.head == nil || n.sub != subNone || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {
+		return Forever
+	}
+	if due := e.sent + m.cfg.PollMax; m.now < due {
+		return due
+	}
+	m.doubt(e)
+	return Forever
 }
 
 // unproven reports whether the last script that found the record of an entry was too long ago, so
