@@ -39,8 +39,8 @@ type Info struct {
 	Token int64
 	// Permits has Scan's findings about permits; nil for locks, and from Inspect.
 	Permits *PermitsInfo
-	// Waiting counts the processes, and the sets, that wait for the lock; negative if the server does not say. Waiting is zero
-	// for a fair lock: see Queue.
+	// Waiting is about how many processes and sets wait for the lock. A process that has died counts until its
+	// position in the line is over. Waiting is negative if the server does not say, and zero for a fair lock: see Queue.
 	Waiting int64
 }
 
@@ -178,7 +178,7 @@ func (i *Info) isStrange() bool {
 // ForceUnlock removes a lock of any owner, wakes the waiters, and reports whether there was a lock.
 // A holder in the same manager checks its record at once, and loses the lock one round trip after
 // ForceUnlock has returned. Other holders learn of their loss by the message if subscribed, else at
-// their next renewal, and within 5 s if requests wait behind the holder in its manager. ForceUnlock blocks for two round trips, and more if the lock changes hands
+// their next renewal. If requests wait behind the holder in its own manager, that manager looks within 5 s. ForceUnlock blocks for two round trips, and more if the lock changes hands
 // meanwhile: ForceUnlock then removes the lock from the next holder, too.
 // [Manager.ForceUnlockHolders] does not.
 //

@@ -221,7 +221,7 @@ type PermitsInfo struct {
 	// Taken lists taken permits, the first to expire first, at most 1,000. In all, Limit - Free are
 	// taken.
 	Taken []TakenPermit
-	// Waiting counts the processes that wait for permits; negative if the server does not say.
+	// Waiting is about how many processes wait for permits: see Info. Waiting is negative if the server does not say.
 	Waiting int64
 }
 

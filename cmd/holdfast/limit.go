@@ -23,14 +23,15 @@ nobody gets one until the number is raised.
 
 --forget removes what the server knows of NAME, if nobody has a permit. The next run --permits sets the number anew.
 
-It ends with 1 if no number is set, or if --forget finds permits that are taken, and with 64 if NAME is a lock.`,
+It ends with 1 if the number to print or to forget is not set, or if --forget finds permits that are taken. It ends with
+64 if NAME is in use as something else.`,
 		Example: `  holdfast limit transcode
   holdfast limit transcode 5
   holdfast limit --forget transcode`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			set := len(args) == 2
-			limit := 1
+			var limit int
 			if set {
 				var err error
 				if limit, err = strconv.Atoi(args[1]); err != nil {
@@ -44,7 +45,7 @@ It ends with 1 if no number is set, or if --forget finds permits that are taken,
 			defer stop()
 			return a.with(looks, func(m *lockmgr.Manager) error {
 				p := m.Permits(args[0], 1)
-				info, err := p.Inspect(ctx)
+				info, err := p.Inspect(ctx) // first: it tells more plainly than SetLimit that NAME is no permits
 				switch {
 				case isWrongType(err):
 					return &exit{exitUsage, fmt.Errorf("%s has no permits: it is in use as a lock, or by another program", shown(args[0]))}

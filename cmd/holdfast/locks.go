@@ -92,7 +92,8 @@ func (r *row) ids() []string {
 	return ids
 }
 
-// narrow leaves only the holders with these IDs in a row, and returns the IDs that are no holders'.
+// narrow removes all holders from the row but those with the given IDs. narrow returns the IDs that no holder in the row
+// has. The TTL stays that of the record, or of the permit that lasts longest.
 func (r *row) narrow(ids []string) (unknown []string) {
 	unknown = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(r.Holders, func(h holder) bool { return h.Owner == id })

@@ -27,7 +27,7 @@ func (w *world) released(args ...string) *process {
 	return w.command(exec.Command(old, args...))
 }
 
-// ways are the kinds of lock, as the command and a manager ask for them.
+// ways are the kinds of lock, as the command and a manager ask for them. Of two kinds, the command has the first.
 var ways = map[string]struct {
 	flags []string
 	lock  func(*world, ...lockmgr.LockOption) (*lockmgr.Lock, error)
@@ -51,7 +51,8 @@ func plainly(kind ...lockmgr.LockOption) func(*world, ...lockmgr.LockOption) (*l
 	}
 }
 
-// Each excludes the other, waits for the other and is woken by its release, and outlives the other.
+// Each excludes the other, and gets the lock after the other's release. A message of the released command wakes the
+// manager of today, which also gets the lock after the released command was killed.
 func TestReleased(t *testing.T) {
 	for title, way := range ways {
 		t.Run(title, func(t *testing.T) {

@@ -175,11 +175,12 @@ wait. It does not take the lock from others that have got it meanwhile. With IDs
 holders only: one of several readers, or one permit. Without IDs it gives back at most 1,000 permits, and removes the
 record of a lock with more than 1,000 holders as a whole. break describes 20 holders and counts the others.
 
-The holder knows at once if its process listens: if it had to wait for the lock, or another request there does.
-Else it knows at its next renewal. break says how long that takes at most: half of the TTL, as a lock is
-renewed while at least two thirds of its lease are left. A holder that does not renew, or that is a client of
-Redisson, knows when it unlocks. Until then it may go on working while somebody else has the lock: break a lock
-only if you know that its holder is dead or harmless.
+The holder knows at once if its process listens, which it does if the server has refused it the lock. If a request
+waits behind the holder in the same process, the holder knows within 5 s. Of several readers, one that is removed
+alone gets no message. Otherwise the holder knows at its next renewal. break says how long that takes at most: half of
+the TTL, as a lock is renewed while at least two thirds of its lease are left. A holder that does not renew, or that
+is a client of Redisson, knows when it unlocks. Until then it may go on working while somebody else has the lock:
+break a lock only if you know that its holder is dead or harmless.
 
 Without a terminal it needs --yes, which removes the lock from the holders that break finds. It ends with 1
 if nobody holds the lock, if none of those that it has shown holds it any more, or if the answer is no.`,
@@ -201,7 +202,7 @@ if nobody holds the lock, if none of those that it has shown holds it any more, 
 				if ids := args[1:]; len(ids) > 0 {
 					unknown := r.narrow(ids)
 					if r.Count == 0 {
-						return &exit{exitFailed, fmt.Errorf("none of these holds %s: see holdfast show", shown(r.Name))}
+						return &exit{exitFailed, fmt.Errorf("none of these is among the holders found of %s: see holdfast show", shown(r.Name))}
 					}
 					for _, id := range unknown {
 						fmt.Fprintf(c.OutOrStdout(), "no holder: %s\n", shown(id))

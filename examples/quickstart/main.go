@@ -192,7 +192,7 @@ func (d *demo) leave(ctx context.Context) error {
 			return fmt.Errorf("still locked: %+v", info)
 		}
 		if info.Waiting == 0 {
-			d.Say("admin", "looks: not locked, nobody listening, last token %d", info.Token)
+			d.Say("admin", "looks: not locked, nobody waiting, last token %d", info.Token)
 			return nil
 		}
 		// The server has not read yet that ben's connection is closed.

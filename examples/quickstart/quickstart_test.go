@@ -23,7 +23,7 @@ func TestRun_Story(t *testing.T) {
 			"ben      LOST the lock",
 			`ben      unlocks: "lockmgr: unlock`, `: lease lost`,
 			"3. Closing",
-			"not locked, nobody listening, last token 3",
+			"not locked, nobody waiting, last token 3",
 			"Done in", "3 holders")
 	})
 }

@@ -87,9 +87,9 @@
 //
 // # Promptness
 //
-// A manager that misses that something is free tries again after a second or two. That breaks no promise. So
+// A manager that misses that something is free tries again after one second or more. That breaks no promise. So
 // TestPrompt has a walk of its own: without faults it asks, cancels and unlocks, often while scripts are in
-// flight, and then asks for each request that waits whether somebody could be before it.
+// flight. Then it checks for each waiting request whether a hold or another request may stand in its way.
 //
 // # Oracles
 //

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means 60, 10,000 with HOLDFAST_THOROUGH, and 40 with the race detector")
+	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0: as many as the test chooses, more with HOLDFAST_THOROUGH")
 	seed   = flag.Int64("seed", -1, "run this seed only, and print every event")
 	first  = flag.Uint64("first", 1, "the first seed")
 	only   = flag.String("only", "", "kinds of happenings that every seed has, and no others, separated by commas")

@@ -92,6 +92,7 @@ func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(cont
 	// end
 }
 
+// TestReadme sets variables of the package, so it is not parallel.
 func TestReadme(t *testing.T) {
 	s := redistest.Start(t)
 	ctx := t.Context()

@@ -8,8 +8,8 @@
 -- ARGV[4]  deadlines of those that wait in it
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
--- such key), how many wait (-1: the server would not say): the managers in the line, and the clients that listen and
--- stand in no line, the last token given (false: none), the number of fields of the record, then owner and count of
+-- such key), how many wait (those in the line and the clients in no line that listen; -1: the server would not say), the
+-- last token given (false: none), the number of fields of the record, then owner and count of
 -- each holder. Of a record with more than 1,000 fields it returns some thousand of them. If there is a
 -- queue, the last element is an array: each member of it, up to 1,000 of them, and the
 -- milliseconds until its deadline. Texts are cut at 256 bytes: anybody may have written them, and no ID
@@ -25,7 +25,7 @@ end
 local listen = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line')
 local n = -1
 if not listen.err then
-  local key = KEYS[1]
+  local key = KEYS[1] -- as outsiders and beside of plain.lua, which is not in this script
   local line = redis.pcall('HLEN', string.find(key, '{', 1, true) and key .. ':tag_wants' or '{' .. key .. '}:lock_wants')
   n = math.max(listen[2] - listen[4], 0) + (type(line) == 'number' and line or 0)
 end

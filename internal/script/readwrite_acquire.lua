@@ -21,7 +21,8 @@
 --                     of a read-write lock, but the manager does not stand in the line as it wants
 --
 -- A manager that is refused joins the line with ARGV[4], and a manager that gets the lock leaves. A writer
--- in the line keeps out the readers behind it, so the readers before it come to an end.
+-- in the line keeps out the readers behind it, so the readers before it come to an end. A reader that comes in place of
+-- a writer of its manager wakes the readers elsewhere.
 --
 -- Safe to repeat: what an earlier run has left is among the holders that are
 -- removed first. A reader whose own key has expired is removed, too. The life of
@@ -98,9 +99,9 @@ if not others or ttl >= 0 and ttl < lease then
   redis.call('PEXPIRE', key, ARGV[2])
 end
 if line then
-  local ok, was = pcall(line.depart, key, want)
-  -- The manager had a writer here, or in the line. It has left, and readers of others may come in.
-  if side == 'read' and (mode == 'write' or ok and was == whole) then
+  local ok, needed = pcall(line.depart, key, want)
+  -- A writer of this manager had the record, or stood in the line, and has left. So readers elsewhere may come in.
+  if side == 'read' and (mode == 'write' or ok and needed == whole) then
     local served = pcall(line.serve, key, whole - 1)
     publish(channels .. prefix, (served and '0' or '') .. '1')
   end

@@ -36,7 +36,7 @@ func (m *Machine) abort(err error) {
 	m.close()
 	for _, n := range m.everyName() {
 		for e := range n.entries {
-			if e.mayHaveRecord() || e.flight != 0 && e.flightVerb == VerbAcquire {
+			if e.mayHaveHold() || e.flight != 0 && e.flightVerb == VerbAcquire {
 				m.noteUnreleased(n, err)
 			}
 			m.answerUnlock(e, ErrClosed)

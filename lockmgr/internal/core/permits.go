@@ -55,9 +55,8 @@ type pool struct {
 	gathering
 	noDetails details // those of the name while it has none of its own
 
-	// wasRefused is set if a refused acquire has joined the line, and no script has left the line since. emptySince
-	// is since when nobody waits here for the position, or zero. The last request may have got permits that came
-	// back here.
+	// wasRefused is set while the position is one that a refused acquire has joined. emptySince is when the last
+	// request left such a position, or zero: the request may have got permits that came back here.
 	wasRefused bool
 	emptySince time.Duration
 }
@@ -121,11 +120,14 @@ const leaveAfter = 20 * time.Millisecond
 // others. leaveLine returns when to call it again.
 func (m *Machine) leaveLine(n *name) (again time.Duration) {
 	p := n.pool()
+	if p != nil && p.joined == 0 {
+		p.wasRefused = false
+	}
 	switch {
 	case p == nil:
 		return Forever
 	case !p.wasRefused, !p.mustLeave(n):
-		p.wasRefused, p.emptySince = p.wasRefused && p.joined != 0, 0
+		p.emptySince = 0
 		return Forever
 	case p.emptySince == 0:
 		p.emptySince = m.now

@@ -152,7 +152,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	e, op := r.Op.entry, r.Op
 	n := e.of
 	if r.Ran == Maybe && p.place != 0 {
-		e.makeUpkeep().unknown.add(suspect{number: p.place, until: m.suspectUntil(), stray: true, granted: true})
+		e.makeUpkeep().unknown.add(suspect{number: p.place, until: m.suspectUntil(), stray: true, byMessage: true})
 		p.place = 0
 	}
 	if p.noteLeft(r); r.Ran != Yes {

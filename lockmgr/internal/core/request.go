@@ -101,10 +101,14 @@ func (r *Request) takeOver() string {
 
 func (r *Request) takesOver() bool { return r.takeOver() != "" }
 
-// easier reports whether the request may be granted although a request for a side, permits and a TakeOver has just been
-// refused. No message tells when such a request has left and this one is the first.
+// easier reports whether the server may grant the request what the server refuses to a request with a side, permits and
+// takeOver. When the refused request leaves, no message comes, so the next request must try.
 func (r *Request) easier(side Side, permits int, takeOver string) bool {
-	return r.Side == Shared && side == Alone || int(r.own.Permits) < permits || r.takesOver() && r.takeOver() != takeOver
+	switch {
+	case r.Side == Shared && side == Alone, int(r.own.Permits) < permits:
+		return true
+	}
+	return r.takesOver() && r.takeOver() != takeOver
 }
 
 type requestState uint8
@@ -407,7 +411,8 @@ func (m *Machine) dequeue(r *Request) {
 	}
 }
 
-// tryAtOnce makes the waiting entries of a name try again, and the first request share a held entry.
+// tryAtOnce makes the waiting entries of a name try again. An entry whose tries fail keeps its pause. The alarm leads to
+// admit, which lets the first request share a held entry.
 func (m *Machine) tryAtOnce(n *name) {
 	for e := range n.toLookAt {
 		if e.phase == waiting && e.flight == 0 && !e.upkeep().retry.failing() {

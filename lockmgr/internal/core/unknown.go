@@ -25,15 +25,15 @@ type suspect struct {
 	number uint64
 	// until is the instant until which a record of the number is looked for.
 	until time.Duration
-	// stray is set if the command was an acquire, which creates a record, or if the record was ours
-	// and may still exist. stray is not set if the command was a transfer, which only replaces the
+	// stray is set if the command was an acquire, which creates a record, if a message may have granted the number, or
+	// if the record was ours and may still exist. stray is not set if the command was a transfer, which only replaces the
 	// number in a record.
 	stray bool
 	// ours is set if the record was ours. The record may have a long lease.
 	ours bool
-	// granted is set if only a grant by message can have recorded the number. Nobody had the lock, and the record
+	// byMessage is set if only a grant by message can have recorded the number. Nobody had the lock, and the record
 	// ends soon.
-	granted bool
+	byMessage bool
 	// repeats is set if several commands record the number: see line, and Reply.Split.
 	repeats bool
 }
@@ -50,7 +50,7 @@ func (u *unknown) add(s suspect) {
 			known.repeats = known.repeats || s.repeats || known.stray && s.stray
 			known.stray = known.stray || s.stray
 			known.ours = known.ours || s.ours
-			known.granted = known.granted && s.granted
+			known.byMessage = known.byMessage && s.byMessage
 			return
 		}
 	}
@@ -93,10 +93,10 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
-// mayHaveRecord reports whether the server may have a record of an entry, if no acquire is in flight. A grant by
-// message that nobody has taken does not count.
-func (e *entry) mayHaveRecord() bool {
-	return e.number != 0 || slices.ContainsFunc(e.upkeep().unknown.suspects, func(s suspect) bool { return s.stray && !s.granted })
+// mayHaveHold reports whether the server may have a record of a hold that somebody had or asked for, if no acquire is in
+// flight. The record of a grant by message that nobody has taken is left out.
+func (e *entry) mayHaveHold() bool {
+	return e.number != 0 || slices.ContainsFunc(e.upkeep().unknown.suspects, func(s suspect) bool { return s.stray && !s.byMessage })
 }
 
 // removed is called when a release has removed a record of ours that no script had confirmed. If

@@ -201,7 +201,7 @@ func (m *Machine) closesWithout(e *entry, r *Reply) bool {
 // only leave the line, or remove the record of a grant that nobody wanted, is not reported: nobody had the lock.
 func (m *Machine) leaveRecord(e *entry, err error) {
 	u := e.upkeep()
-	if e.mayHaveRecord() {
+	if e.mayHaveHold() {
 		m.noteUnreleased(e.of, err)
 	}
 	m.answerUnlock(e, err)

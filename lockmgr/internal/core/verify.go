@@ -59,9 +59,10 @@ func (m *Machine) doubt(e *entry) {
 	m.sendDue(e)
 }
 
-// lookBehind raises a doubt about a held entry for which requests wait here, if no script has found the record for
-// PollMax. Another manager may have forced the record open. No message tells these requests, because only a refused
-// acquire subscribes. lookBehind returns when to call it again.
+// lookBehind doubts a held entry if requests wait behind its holder here, and the last script that found the record is
+// older than PollMax. Another manager may have forced the record open, and no message comes: these requests subscribe
+// to nothing, because none of them was refused. Requests for permits try at once. A renewal that is wanted finds the
+// record itself. lookBehind returns when to call it again.
 func (m *Machine) lookBehind(e *entry) (again time.Duration) {
 	n := e.of
 	if n.queue.head == nil || n.sub != subNone || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {

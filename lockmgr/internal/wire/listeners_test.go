@@ -75,7 +75,7 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 		if c.Script == Acquire || c.Script == rwAcquire || c.Script == severalAcquire { // it names the channels itself
 			continue
 		}
-		if c.Script == inspect || c.Script == permitsInspect { // the line says who waits
+		if c.Script == inspect || c.Script == permitsInspect { // the line counts the managers. Clients in no line are missed while a slot moves
 			continue
 		}
 		for _, word := range c.Args {

@@ -242,7 +242,7 @@ func unrenewed(b *batch, t *task) *Failure {
 	return nil
 }
 
-// ask renews the leases of a batch and waits for replicas, if it has renewed any. ask returns nil, or why the whole
+// ask renews the leases of a batch, and waits for replicas if a lease was renewed. ask returns nil, or why the whole
 // batch has failed.
 func (c *confirmer) ask(b *batch) *Failure {
 	if c.ctx.Err() != nil {
@@ -272,8 +272,9 @@ func (c *confirmer) ask(b *batch) *Failure {
 	return nil
 }
 
-// write renews the leases of a batch, and makes a write at a record whose lease was renewed. found is not set if there
-// is none: each operation has a reason of its own then. write returns why no replica can be asked, or nil.
+// write renews the leases of a batch, and then writes at a record whose lease was renewed. found reports that such a
+// record was written. If no lease was renewed, found is false and f is nil: unrenewed has the reason of each operation.
+// f is why no replica can be asked.
 func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})
