@@ -8,7 +8,7 @@
 -- ARGV[4]  deadlines of those that wait in it
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
--- such key), how many wait (those in the line and the clients in no line that listen; -1: the server would not say), the
+-- such key), how many wait (-1: the server would not say), the
 -- last token given (false: none), the number of fields of the record, then owner and count of
 -- each holder. Of a record with more than 1,000 fields it returns some thousand of them. If there is a
 -- queue, the last element is an array: each member of it, up to 1,000 of them, and the
@@ -21,13 +21,6 @@ local ttl = redis.call('PTTL', KEYS[1])
 local channel = ARGV[1]
 if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
   channel = ARGV[2]
-end
-local listen = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line')
-local n = -1
-if not listen.err then
-  local key = KEYS[1] -- as outsiders and beside of plain.lua, which is not in this script
-  local line = redis.pcall('HLEN', string.find(key, '{', 1, true) and key .. ':tag_wants' or '{' .. key .. '}:lock_wants')
-  n = math.max(listen[2] - listen[4], 0) + (type(line) == 'number' and line or 0)
 end
 local token = false
 if KEYS[2] then
@@ -44,7 +37,7 @@ else
     fields[#fields + 1] = redis.call('HGET', KEYS[1], 'mode')
   end
 end
-local out = {ttl, n, token, size}
+local out = {ttl, waiting(channel, beside(KEYS[1], 'wants')), token, size}
 for i, field in ipairs(fields) do
   out[#out + 1] = string.sub(field, 1, size == 1 and i == 2 and 4096 or longest)
 end

@@ -7,7 +7,7 @@
 -- ARGV[3]   the hash of the line
 --
 -- Returns an array: the counter, or an empty text if there is none; how many are taken,
--- and how many of them have expired; how many wait, as inspect.lua says, or -1 when the server
+-- and how many of them have expired; how many wait, or -1 when the server
 -- would not say; then the ID of each taken permit and its remaining life in milliseconds,
 -- -1 if it has no end.
 local clock = redis.call('TIME')
@@ -17,14 +17,9 @@ local counter = redis.call('GETRANGE', KEYS[1], 0, 31) -- a number has fewer dig
 if counter ~= '' and not string.find(counter, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
-local listen, line = redis.pcall('PUBSUB', 'NUMSUB', ARGV[2], ARGV[2] .. ':line'), redis.pcall('HLEN', ARGV[3])
-local waiting = -1
-if not listen.err then
-  waiting = math.max(listen[2] - listen[4], 0) + (type(line) == 'number' and line or 0)
-end
 local out = {
   counter, redis.call('ZCARD', KEYS[2]), redis.call('ZCOUNT', KEYS[2], '-inf', now),
-  waiting,
+  waiting(ARGV[2], ARGV[3]),
 }
 local some = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 for i = 1, #some, 2 do

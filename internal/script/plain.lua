@@ -26,6 +26,13 @@ local function outsiders(channel)
   return not n.err and math.max(n[2] - n[4], 0) or nil
 end
 
+-- waiting returns how many wait: those in the line whose hash is wants, and the clients that stand in no line. It
+-- returns -1 if the user may not ask.
+local function waiting(channel, wants)
+  local outside, line = outsiders(channel), redis.pcall('HLEN', wants)
+  return outside and outside + (type(line) == 'number' and line or 0) or -1
+end
+
 -- publish tells the clients that stand in no line, and returns how many there are. It returns the error,
 -- as a text, if the message can't be published.
 local function publish(channel, message)

@@ -23,6 +23,8 @@ var begins = []struct {
 	{"permits_release", "plain line", ""},
 	{"permits_return", "line", ""},
 	{"permits_transfer", "plain", ""},
+	{"permits_inspect", "plain", ""},
+	{"inspect", "plain", ""},
 	{"acquire", "plain", "redisson_lock__channel:"},
 	{"release", "plain", "redisson_lock__channel:"},
 	{"transfer", "plain", ""},
