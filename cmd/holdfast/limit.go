@@ -45,14 +45,19 @@ It ends with 1 if the number to print or to forget is not set, or if --forget fi
 			defer stop()
 			return a.with(looks, func(m *lockmgr.Manager) error {
 				p := m.Permits(args[0], 1)
-				info, err := p.Inspect(ctx) // first: it tells more plainly than SetLimit that NAME is no permits
-				switch {
-				case isWrongType(err):
-					return &exit{exitUsage, fmt.Errorf("%s has no permits: it is in use as a lock, or by another program", shown(args[0]))}
-				case err != nil:
+				told := func(err error) error {
+					if isWrongType(err) {
+						return &exit{exitUsage, fmt.Errorf("%s has no permits: it is in use as a lock, or by another program", shown(args[0]))}
+					}
 					return failed(err)
-				case set:
-					return failed(p.SetLimit(ctx, limit))
+				}
+				if set {
+					return told(p.SetLimit(ctx, limit))
+				}
+				info, err := p.Inspect(ctx)
+				switch {
+				case err != nil:
+					return told(err)
 				case !info.Exists:
 					return &exit{exitFailed, fmt.Errorf("no number of permits is set for %s", shown(args[0]))}
 				case !forget:
