@@ -325,9 +325,9 @@ func TestPassTime_KeepsNoReaderOut(t *testing.T) {
 			reads()
 		}
 		writer := other.LockAsync("a", lockmgr.Exclusive())
-		time.Sleep(second)
+		synctest.Wait() // it stands in the line
 		reader := m.LockAsync("a", lockmgr.Shared(), lockmgr.Fenced())
-		time.Sleep(second)
+		synctest.Wait() // a transfer has found the writer
 		writer.Cancel()
 		left := time.Now()
 		mustUnlock(t, mustAwait(t, reader))

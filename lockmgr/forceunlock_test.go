@@ -3,6 +3,7 @@ package lockmgr_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -243,7 +244,7 @@ func TestForceUnlock_WaitersBesideTheHolder(t *testing.T) {
 					l := mustLock(t, m, "a", sides[0], lease)
 					time.Sleep(3 * second)
 					f := m.LockAsync("a", sides[1])
-					time.Sleep(100 * milli)
+					synctest.Wait() // it waits
 					must(other.ForceUnlock(ctx, "a"))(t)
 					forced := time.Now()
 					mustUnlock(t, mustAwait(t, f))

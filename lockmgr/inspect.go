@@ -178,9 +178,9 @@ func (i *Info) isStrange() bool {
 // ForceUnlock removes a lock of any owner, wakes the waiters, and reports whether there was a lock.
 // A holder in the same manager checks its record at once, and loses the lock one round trip after
 // ForceUnlock has returned. Other holders learn of their loss by the message if subscribed, else at
-// their next renewal. If requests wait behind the holder in its own manager, that manager looks within 5 s. ForceUnlock blocks for two round trips, and more if the lock changes hands
-// meanwhile: ForceUnlock then removes the lock from the next holder, too.
-// [Manager.ForceUnlockHolders] does not.
+// their next renewal. If requests wait behind the holder in its own manager, that manager looks
+// within 5 s. ForceUnlock blocks for two round trips, and more if the lock changes hands meanwhile:
+// ForceUnlock then removes the lock from the next holder, too. [Manager.ForceUnlockHolders] does not.
 //
 // Of a record with more than 1,000 entries ForceUnlock reads some thousand, and removes the record
 // as a whole if the entries read have the form of holder IDs. Otherwise, or if an entry is longer

@@ -120,16 +120,15 @@ const leaveAfter = 20 * time.Millisecond
 // others. leaveLine returns when to call it again.
 func (m *Machine) leaveLine(n *name) (again time.Duration) {
 	p := n.pool()
-	if p != nil && p.joined == 0 {
-		p.wasRefused = false
-	}
-	switch {
-	case p == nil:
+	if p == nil {
 		return Forever
-	case !p.wasRefused, !p.mustLeave(n):
+	}
+	p.wasRefused = p.wasRefused && p.joined != 0
+	if !p.wasRefused || !p.mustLeave(n) {
 		p.emptySince = 0
 		return Forever
-	case p.emptySince == 0:
+	}
+	if p.emptySince == 0 {
 		p.emptySince = m.now
 	}
 	if due := p.emptySince + leaveAfter; m.now < due {
