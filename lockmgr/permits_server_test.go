@@ -434,6 +434,8 @@ func TestPermits_NeverTooMany(t *testing.T) {
 }
 
 // takeOneByOne takes a permit, holds it and gives it back, again and again until ctx ends. It counts the grants.
+// Each hold lasts for hold or up to a tenth less. If all holds ended at one instant of fake time, the order of
+// goroutines would decide the shares.
 func takeOneByOne(ctx context.Context, p lockmgr.Permits, hold time.Duration, grants *atomic.Int64) {
 	for {
 		l, err := p.Acquire(ctx, 1)
@@ -441,7 +443,7 @@ func takeOneByOne(ctx context.Context, p lockmgr.Permits, hold time.Duration, gr
 			return
 		}
 		grants.Add(1)
-		time.Sleep(hold)
+		time.Sleep(hold - rand.N(hold/10))
 		_ = l.Unlock(context.WithoutCancel(ctx))
 	}
 }
@@ -480,7 +482,7 @@ func TestPermits_AllInUseAndShared(t *testing.T) {
 			require.GreaterOrEqual(t, sum, int64(95*limit/100*(window/hold)), "of 20 permits at least 19 are in use: %v", before)
 			for i, n := range before {
 				if len(workers) == 4 {
-					require.InEpsilon(t, sum/4, n, 0.25, "%d of %v", i, before)
+					require.InEpsilon(t, sum/4, n, 0.15, "%d of %v", i, before)
 				}
 			}
 		})
