@@ -10,37 +10,39 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
-// A failure begins a new outage if newOutage has passed since the last failure. Nobody needed the
-// connection in between, because the hub tries again while somebody waits.
-//
-// Two warnings are warnAgain apart at least. So a connection that breaks again and again does not
+// warnAgain is the least time between two warnings. So a connection that breaks again and again does not
 // flood the log. An outage in between has a warning if the outage lasts until warnAgain has passed.
-const (
-	newOutage = time.Minute
-	warnAgain = 15 * time.Second
-)
+const warnAgain = 15 * time.Second
 
 // An outage is the time in which there is no connection, though channels are wanted. The first
-// failure is a warning, and the end is logged. The failures in between are at debug level.
+// failure is a warning, and the end is logged. The failures in between are at debug level. When no
+// channel is wanted any more, nobody tries, so the end is not known, and not logged.
 type outage struct {
-	begin, last time.Time // zero: there is none
-	failures    int
-	told        bool // it has a warning
+	begin    time.Time // zero: there is none
+	failures int
+	told     bool // it has a warning
 }
 
 // logLoss logs that the connection was lost, or could not be opened. The next try is after retry.
 func (c *connection) logLoss(err error, retry time.Duration) {
 	o := &c.outage
-	if o.begin.IsZero() || c.core.now.Sub(o.last) >= newOutage {
-		*o = outage{begin: c.core.now}
+	if o.begin.IsZero() {
+		o.begin = c.core.now
 	}
-	o.last = c.core.now
 	o.failures++
 	level := slog.LevelDebug
 	if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {
 		o.told, c.warned, level = true, c.core.now, slog.LevelWarn
 	}
 	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", clean.Error(err))
+	c.endUnwanted()
+}
+
+// endUnwanted ends the outage if no channel is wanted.
+func (c *connection) endUnwanted() {
+	if c.wanted == 0 {
+		c.outage = outage{}
+	}
 }
 
 // logConnected logs that a connection is up, and how long there was no connection.

@@ -231,6 +231,29 @@ func TestHub_Reconnects(t *testing.T) {
 	})
 }
 
+// An outage ends when nobody wants a channel any more: when the server came back is not known then.
+func TestLog_OutageThatNobodyAwaits(t *testing.T) {
+	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
+		var log logBook
+		hub, err := notify.New(client, notify.Options{Logger: log.logger()})
+		require.NoError(t, err)
+		defer hub.Close()
+		w := hub.Watch("a")
+		time.Sleep(time.Second)
+		p.hang.Store(true)
+		p.newest().Close()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, log.count("connection lost"))
+		w.Close()
+		p.hang.Store(false)
+		time.Sleep(30 * time.Second)
+		hub.Watch("a")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2, log.count(`level=INFO msg="notify: connected"`))
+		require.Zero(t, log.count("after="))
+	})
+}
+
 // A server that does not answer any more, on a connection that does not break,
 // is noticed by the client's own pings; one that does not accept a connection,
 // by the hub.
