@@ -255,7 +255,7 @@ func (a *ask) features() features {
 	s := featuresOf(a.kind)
 	for f, is := range map[feature]bool{
 		maxWait: a.wait >= 0 && !a.once, tryOnce: a.once, fixedLease: a.lease > 0, maxHold: a.bound > 0, keepFor: a.keepFor > 0, tokens: a.fenced,
-		asOwner: a.owner != nil, note: a.note != "", waitContext: a.byOption,
+		asOwner: a.owner != nil, note: a.note != "", waitContext: a.byOption, takesOver: a.takeOver != "",
 	} {
 		if is {
 			s.add(f)

@@ -173,8 +173,8 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 		q.calm = q.calm && len(p.requests) == 0 && len(p.holds) == 0 && now.Sub(p.busy) > 2*sec && b.w.keyless(name)
 		p.requests = append(p.requests, q)
 		p.busy, p.newest = now, q.seq
-		if q.takeOver != "" { // it may end at any time from now on
-			p.kept, p.wanted[q.takeOver] = time.Time{}, true
+		if q.takeOver != "" {
+			p.wanted[q.takeOver] = true
 		}
 		if q.part(name) == writer {
 			p.wrote = now
@@ -242,8 +242,16 @@ func (b *book) remove(q *request) {
 		if q.part(name) == writer {
 			p.wrote = q.told
 		}
+		p.takes(q)
 		p.requests = slices.DeleteFunc(p.requests, func(o *request) bool { return o == q })
 	})
+}
+
+// takes notes that a name is not kept from now on, if a request that has ended may have taken it over.
+func (p *pages) takes(q *request) {
+	if p.keptBy != nil && q.takeOver == p.keptBy.lock.HolderID() {
+		p.kept = time.Time{}
+	}
 }
 
 // answered notes the result of a request. It returns a hold if that is a lock.
@@ -460,6 +468,7 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 			if q.mgr == mgr.ID() { // granted a moment ago, or still to be
 				q.met.add(killed)
 				q.end = now
+				p.takes(q)
 				e.until[name] = later(e.until[name], now.Add(max(b.w.set.lease, q.lease, q.keepFor)))
 			}
 		}

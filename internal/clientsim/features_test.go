@@ -38,6 +38,7 @@ const (
 	asOwner
 	note
 	waitContext
+	takesOver
 	named     // Options.Process: a manager that writes its record
 	lingerOff // Options.Linger is negative
 	oneInARow // Options.PassCount is 1
@@ -83,7 +84,7 @@ const (
 var featureNames = [allFeatures]string{
 	"plain", "reader", "writer", "fair", "permits", "set",
 	"acquired", "passed", "joined", "re-entered", "upgraded", "after a transfer", "after an unknown answer", "by message",
-	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "WaitContext", "Process", "no Linger", "PassCount 1", "Replicas", "ConnectLater",
+	"MaxWait", "TryLock", "FixedLease", "MaxHold", "KeepFor", "Fenced", "AsOwner", "Note", "WaitContext", "TakeOver", "Process", "no Linger", "PassCount 1", "Replicas", "ConnectLater",
 	"unlocked at once", "unlocked later", "by Do", "cancelled before", "cancelled after", "never taken", "closed", "extended", "lost", "forced", "killed",
 	"nobody", "local waiters", "waiters elsewhere", "both", "like Redisson",
 	"one server", "shards", "with replicas",
@@ -163,12 +164,11 @@ var unmet = []impossible{
 	{featuresOf(oneServer), featuresOf(shards, movedSlot), "a run has one topology, and one server has no slots"},
 	{featuresOf(plain), featuresOf(reader, writer, fair, permits), "a name is one kind of lock; ErrKind is tested on real servers"},
 	{featuresOf(fair, permits), kindsOfLocks, "a name is one kind of lock; ErrKind is tested on real servers"},
-	{featuresOf(keepFor), featuresOf(reader, writer, fair, permits, set, joined, upgraded), "KeepFor is for plain locks: promise13b"},
+	{featuresOf(keepFor, takesOver), featuresOf(reader, writer, fair, permits, set, joined, upgraded), "KeepFor and TakeOver are for plain locks: promise13b"},
 	{featuresOf(permits), featuresOf(asOwner, tokens, reentered), "permits have no owner and no tokens: promise13b"},
 	{featuresOf(joined), featuresOf(plain, fair, permits), "only readers join"},
 	{featuresOf(upgraded), featuresOf(plain, fair, permits), "only a writer is upgraded"},
-	{featuresOf(byMessage), kindsOfLocks &^ featuresOf(fair, plain), "plain and fair locks only"},
-	{featuresOf(byMessage), featuresOf(keepFor, joined, upgraded), "for locks of another kind"},
+	{featuresOf(byMessage), featuresOf(set, permits), "no message grants several"},
 	{featuresOf(byMessage), featuresOf(acks), "a script of another manager waits for no replica"},
 	{featuresOf(joined, upgraded, reentered), featuresOf(nobody, waitersElsewhere), "the hold that it joins is there, in this process"},
 	{featuresOf(nobody), featuresOf(localWaiters, waitersElsewhere, both), "there is nobody, or somebody"},

@@ -459,7 +459,14 @@ func (b *book) promise11a(h *hold, re bool) {
 	h.parts(func(name string, _ feature) {
 		p := b.of(name)
 		b.look("promise11a", h.request)
-		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) {
+		takes := func(q *request) bool { // the lock passes on to h, h re-enters, or the lease of q is over
+			lease := b.w.set.lease
+			if q.lease > 0 {
+				lease = q.lease
+			}
+			return q.takeOver != "" && (q.mgr == h.mgr || h.told.Sub(q.issued) > lease)
+		}
+		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) || slices.ContainsFunc(p.requests, takes) {
 			return
 		}
 		b.w.fail("promise11a", "#%d of machine %d has %q, which #%d of machine %d keeps for another %v", h.seq, h.m.index, name, p.keptBy.seq,
@@ -484,6 +491,7 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 	}
 	settled := w.set.timeout + 8*w.slowest() // the release may follow a renewal that is under way
 	keeps := p.keptBy != nil && !p.keptBy.end.IsZero() && now.Sub(p.keptBy.end) > settled && b.keeps(p, now)
+	keeps = keeps && !slices.ContainsFunc(p.requests, func(q *request) bool { return q.takeOver != "" }) // else it may be taken over
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys := w.keysOf(name)

@@ -83,12 +83,15 @@ func TestSeeds(t *testing.T) {
 		c.save(t)
 		return
 	}
-	missing, totals := c.Table.verdict()
+	missing, impossible, totals := c.Table.verdict()
 	t.Logf("%d seeds, %.1f hours of life, %d grants, %d commands, in %v", c.Ran, c.Lived.Hours(), c.Grants, c.Commands, time.Since(began).Round(ms))
 	t.Log(totals)
 	if *pairs {
 		fmt.Print(&c.Table)
 		fmt.Printf("%d pairs are missing: %s\n", len(missing), strings.Join(missing, "; "))
+	}
+	for _, pair := range impossible {
+		t.Errorf("runs have met what is listed as impossible: %s", pair)
 	}
 	switch whole := with == 0 && without == 0; {
 	case len(c.Failed) > 0:

@@ -291,11 +291,12 @@ func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 	}
 	var ids []string
 	for _, arg := range args {
-		if len(arg) > 37 && arg[36] == ':' && arg[8] == '-' || strings.HasPrefix(script, "permits_") && len(arg) == 14 {
+		isOne := len(arg) > 37 && arg[36] == ':' && arg[8] == '-' && !strings.Contains(arg, " ") && !strings.HasSuffix(arg, ":kept")
+		if isOne || strings.HasPrefix(script, "permits_") && len(arg) == 14 {
 			ids = append(ids, arg)
 		}
 	}
-	if len(ids) > 0 && (len(keys) <= 2 || script == "several_acquire") {
+	if len(ids) > 0 && (len(keys) <= 2 && script != "acquire_many" || script == "several_acquire") {
 		// One request: the first is the new holder. Others are of tries whose answers did not arrive.
 		if see(ids[0]); took && len(ids) > 1 {
 			s.trails[ids[0]].lost++

@@ -129,8 +129,9 @@ func (s *sheet) noteBeside(a, b features) {
 	b.each(func(f feature) { s.beside[f] |= a })
 }
 
-// verdict returns the pairs that no run has met though they can be met, and totals.
-func (t *table) verdict() (missing []string, totals string) {
+// verdict returns the pairs that no run has met though they can be met, pairs that were met though a list has them as
+// impossible, and totals.
+func (t *table) verdict() (missing, impossible []string, totals string) {
 	var own, beside, never, most int
 	least := t.Runs
 	for f := range allFeatures {
@@ -140,7 +141,7 @@ func (t *table) verdict() (missing []string, totals string) {
 			switch {
 			case why(pair, unmet) != "":
 				if never++; n > 0 {
-					missing = append(missing, fmt.Sprintf("%v × %v is listed as impossible, and %d runs have met it", f, g, n))
+					impossible = append(impossible, fmt.Sprintf("%v × %v", f, g))
 				}
 				continue
 			case why(pair, apart) != "":
@@ -155,7 +156,7 @@ func (t *table) verdict() (missing []string, totals string) {
 		}
 	}
 	slices.Sort(missing)
-	return missing, fmt.Sprintf("%d runs; %d features; %d pairs met by one request, %d by two requests for one name, %d impossible; the rarest pair in %d runs, the most frequent in %d",
+	return missing, impossible, fmt.Sprintf("%d runs; %d features; %d pairs met by one request, %d by two requests for one name, %d impossible; the rarest pair in %d runs, the most frequent in %d",
 		t.Runs, allFeatures, own, beside, never, least, most)
 }
 
