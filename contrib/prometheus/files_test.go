@@ -25,7 +25,7 @@ func known(t *testing.T) map[string]map[string][]string {
 	require.NoError(t, err)
 	all := map[string]map[string][]string{}
 	for _, f := range families {
-		labels := map[string][]string{}
+		labels := map[string][]string{"job": nil, "instance": nil} // Prometheus adds these
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
 				labels[l.GetName()] = append(labels[l.GetName()], l.GetValue())

@@ -202,7 +202,7 @@ func TestDemo_FillsTheDashboard(t *testing.T) {
 	moves := map[string]bool{"Held": true, "Grants a second": true, "Failures a second": true, "Losses": true}
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			query := strings.NewReplacer("$manager", ".*", "$class", ".*", "$__rate_interval", "10s").Replace(target.Expr)
+			query := strings.NewReplacer("$job", ".*", "$instance", ".*", "$manager", ".*", "$class", ".*", "$__rate_interval", "10s").Replace(target.Expr)
 			require.Eventually(t, func() bool {
 				var answer struct {
 					Data struct{ Result []struct{ Value [2]any } }
