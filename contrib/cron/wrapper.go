@@ -49,15 +49,16 @@ func (f FuncJob) RunContext(ctx context.Context) { f(ctx) }
 
 // Options say how [OnlyOne] takes its lock. The zero value is valid.
 type Options struct {
-	// Context ends waits for the lock, and the context of each job. Default:
-	// context.Background().
+	// Context ends waits for the lock, and the context of each job. lockmgr.WaitContext in Lock ends
+	// only waits. Default: context.Background().
 	Context context.Context
 	// Wait makes a process wait until the lock is free, and then run the job too.
 	// Default: the run is skipped. lockmgr.MaxWait in Lock limits the wait, or
 	// asks for a short one without Wait.
 	Wait bool
 	// KeepFor is how long the lock stays taken from the start of a run, also after the run: see
-	// lockmgr.KeepFor. Default: no longer than the run.
+	// lockmgr.KeepFor. Do not combine it with Wait: each process that waits would run the job again.
+	// Default: no longer than the run.
 	KeepFor time.Duration
 	// Lock are options of each request. Default: none.
 	Lock []lockmgr.LockOption
