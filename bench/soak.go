@@ -156,7 +156,11 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 		fmt.Fprintln(w, "not done:", f)
 	}
 	if len(violations) == 0 {
-		fmt.Fprintln(w, "\nverdict: no violation")
+		verdict := "no violation"
+		if r.Undecided > 0 {
+			verdict += fmt.Sprintf(", %d of %d histories undecided", r.Undecided, r.Histories)
+		}
+		fmt.Fprintln(w, "\nverdict:", verdict)
 		return
 	}
 	fmt.Fprintln(w, "\nverdict: FAILED:", strings.Join(violations, ", "))

@@ -51,6 +51,16 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 	require.NotEmpty(t, verdict.Schedule)
 }
 
+// The verdict counts the histories of which nobody knows whether they are legal.
+func TestSoak_TellsUndecidedHistories(t *testing.T) {
+	for undecided, want := range map[int]string{0: "verdict: no violation\n", 3: "verdict: no violation, 3 of 8 histories undecided\n"} {
+		var out bytes.Buffer
+		r := &soak.Result{Grants: 1, Histories: 8, Legal: 8 - undecided, Undecided: undecided}
+		printVerdict(&out, r, r.Violations())
+		require.Contains(t, out.String(), want)
+	}
+}
+
 func TestSoak_FailsABrokenClient(t *testing.T) {
 	t.Setenv(soakClientEnv, "doubled")
 	var status int
