@@ -82,6 +82,7 @@ func (p program) render(args []string) int {
 	}
 	run, err := result.Read(args[0])
 	if err == nil {
+		report.Busy(p.out, run.Machine)
 		for _, t := range run.Tables {
 			report.Text(p.out, run, t)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -10,8 +11,8 @@ import (
 )
 
 // machine returns the properties on which figures depend. None of them identifies
-// the machine.
-func machine() result.Machine {
+// the machine. loads is the file of load averages.
+func machine(loads string) result.Machine {
 	m := result.Machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),
 		GOMAXPROCS: runtime.GOMAXPROCS(0), Go: runtime.Version(),
@@ -24,12 +25,21 @@ func machine() result.Machine {
 			}
 		}
 	}
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+	if text, err := os.ReadFile(loads); err == nil {
 		if f := strings.Fields(string(text)); len(f) >= 3 {
 			m.Load = strings.Join(f[:3], " ")
 		}
 	}
 	return m
+}
+
+// cores says how many cores there are, and how busy they were if that is known.
+func cores(m result.Machine) string {
+	text := fmt.Sprintf("%d cores", m.Cores)
+	if m.Load != "" {
+		text += " with a load of " + m.Load
+	}
+	return text
 }
 
 // versions returns the versions of the modules that are compared.

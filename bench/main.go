@@ -30,7 +30,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(program{out: os.Stdout, err: os.Stderr, measure: inChild}.main(ctx, os.Args[1:]))
+	os.Exit(program{out: os.Stdout, err: os.Stderr, measure: inChild, loads: "/proc/loadavg"}.main(ctx, os.Args[1:]))
 }
 
 // hidden is the main function of the processes that a run starts. It does not return
@@ -52,6 +52,7 @@ func hidden(arg string) {
 type program struct {
 	out, err io.Writer
 	measure  func(context.Context, measure.Spec) measure.Measure
+	loads    string // the file of load averages
 }
 
 const usage = `usage: go run ./bench [command] [flags]
@@ -129,6 +130,8 @@ func (p program) main(ctx context.Context, args []string) int {
 			z.only = append(z.only, c)
 		}
 	}
+	computer := machine(p.loads)
+	report.Busy(p.out, computer)
 	s, err := serve(*binary, *embedded)
 	if err != nil {
 		return fail(err)
@@ -156,7 +159,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	}
 	run := &result.Run{
 		Schema: result.Schema, Started: time.Now().UTC().Truncate(time.Second), Command: repeat(command, flags),
-		Machine: machine(), Server: s.Name, Embedded: s.Embedded, Versions: versions(), Seed: *seed,
+		Machine: computer, Server: s.Name, Embedded: s.Embedded, Versions: versions(), Seed: *seed,
 	}
 	if z.java != nil {
 		run.Versions["org.redisson:redisson"], run.Versions["java"] = redisson.Version, z.java.Version
@@ -165,7 +168,7 @@ func (p program) main(ctx context.Context, args []string) int {
 		run.LeftOut = []string{"REDISSON WAS LEFT OUT: " + left}
 	}
 	leftOut(p.out, run)
-	fmt.Fprintf(p.out, "%s, %d cores, %s, seed %d\n", run.Server, run.Machine.Cores, run.Machine.Go, run.Seed)
+	fmt.Fprintf(p.out, "%s, %s, %s, seed %d\n", run.Server, cores(computer), computer.Go, run.Seed)
 	r := &runner{server: s, seed: *seed, warmup: !z.short, measure: p.measure, progress: newProgress(p.err, plans)}
 	for _, pl := range plans {
 		if err = r.run(ctx, pl); err != nil {
@@ -203,7 +206,7 @@ func (p program) main(ctx context.Context, args []string) int {
 func leftOut(w io.Writer, run *result.Run) {
 	for _, text := range run.LeftOut {
 		line := strings.Repeat("*", 80)
-		fmt.Fprintf(w, "\n%s\n  %s\n%s\n", line, text, line)
+		fmt.Fprintf(w, "\n%s\n%s\n%s\n", line, report.Wrap("  "+text), line)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,6 +51,9 @@ func bench(t *testing.T, p program, args ...string) (string, *result.Run) {
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	require.NoError(t, err)
 	require.Contains(t, string(page), report.Stamp)
+	for line := range strings.Lines(strings.ReplaceAll(out.String(), dir, "DIR")) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
+	}
 	return out.String(), run
 }
 
@@ -358,6 +362,25 @@ func TestRedisson_EachInSmall(t *testing.T) {
 			require.Zero(t, m.Values["disorder"])
 		})
 	}
+}
+
+// The first line of a run and of its report says that the machine was busy.
+func TestCommand_TellsABusyMachine(t *testing.T) {
+	loads := filepath.Join(t.TempDir(), "loadavg")
+	require.NoError(t, os.WriteFile(loads, []byte("9999.00 2.00 1.00 1/100 5\n"), 0o600))
+	out, run := bench(t, program{measure: hurried, loads: loads}, "uncontended", "-only", "holdfast")
+	first := func(out string) string { line, _, _ := strings.Cut(out, "\n"); return line }
+	require.Contains(t, first(out), "BUSY before the run: load 9999.00 on ")
+	require.Contains(t, out, " cores with a load of 9999.00 2.00 1.00, go")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "results.json")
+	require.NoError(t, run.Write(file))
+	var again bytes.Buffer
+	require.Zero(t, program{out: &again, err: &again}.main(t.Context(), []string{"report", file, dir}))
+	require.Equal(t, first(out), first(again.String()))
+
+	out, _ = bench(t, program{measure: hurried}, "uncontended", "-only", "holdfast")
+	require.NotContains(t, out, "BUSY", "the load is not known")
 }
 
 // A candidate that cannot do what is asked of it gets a row that says so, and

@@ -18,7 +18,8 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"cell": cell, "median": median, "stamp": func() string { return Stamp },
+	"cell": cell, "median": median, "busy": busy, "stamp": func() string { return Stamp },
+	"verdictTitle": func() string { return verdictTitle }, "verdictNote": func() string { return verdictNote },
 }).Parse(pageText))
 
 // Write writes report.html and a folder of charts, each as SVG and as PNG.

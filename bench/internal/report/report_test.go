@@ -3,9 +3,15 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	images "image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +62,49 @@ func TestText(t *testing.T) {
 	require.NotContains(t, b.String(), Stamp)
 }
 
+// wideRun has a table with more and longer columns than fit into a line, and a long reason.
+func wideRun() *result.Run {
+	run := example(false, 1763.2, 25)
+	t := run.Tables[0]
+	t.Title = strings.Repeat("many waiters ", 12)
+	for _, r := range t.Rows {
+		r.Candidate = (r.Candidate + " " + strings.Repeat("tuned", 5))[:24]
+		for i := range r.Samples {
+			if r.Samples[i].Problem != "" {
+				r.Samples[i].Problem = strings.Repeat("q", 130) + strings.Repeat(" no route", 20)
+			}
+		}
+	}
+	t.Rows[0].Candidate, t.Rows[0].Kind = "holdfast", "holdfast"
+	for i := range 11 {
+		f := t.Figures[0]
+		f.Name = fmt.Sprint("figure ", i)
+		t.Figures = append(t.Figures, f) // of the same key
+	}
+	t.Questions = []result.Question{{Question: strings.Repeat("how long do they wait ", 8), Figure: "v"}}
+	t.Finish("holdfast")
+	return run
+}
+
+// No line is wider than a terminal. Each figure of a wide table is there once, with its candidates beside it.
+func TestText_FitsATerminal(t *testing.T) {
+	run := wideRun()
+	var b bytes.Buffer
+	Text(&b, run, run.Tables[0])
+	blocks := strings.Count(b.String(), "\nholdfast ")
+	require.Greater(t, blocks, 1)
+	require.Equal(t, blocks, strings.Count(b.String(), "\nb tuned"))
+	for _, f := range run.Tables[0].Figures {
+		require.Len(t, regexp.MustCompile(regexp.QuoteMeta(f.Name)+`(?:\s|$)`).FindAllString(b.String(), -1), 1, f.Name)
+	}
+	Verdicts(&b, run)
+	Busy(&b, result.Machine{Cores: 2, Load: "3.25"})
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, line)
+	}
+	require.Equal(t, 130, strings.Count(b.String(), "q"), "nothing is cut off")
+}
+
 func TestPage_NeedsNothingElse(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, example(false, 10, 2500, 0)))
@@ -67,6 +116,42 @@ func TestPage_NeedsNothingElse(t *testing.T) {
 	for _, outside := range []string{"src=", "href=\"http", "@import", "<script"} {
 		require.NotContains(t, out, outside)
 	}
+}
+
+// Each color is said twice, for light and for dark windows, and each table scrolls by itself.
+func TestPage_DarkAndNarrow(t *testing.T) {
+	root, dark := regexp.MustCompile(`:root \{[^}]*\}`), regexp.MustCompile(`@media \(prefers-color-scheme: dark\) \{\s*:root \{[^}]*\}`)
+	names := func(css string) []string { return regexp.MustCompile(`--[a-z]+:`).FindAllString(css, -1) }
+	light := root.FindString(pageText)
+	require.Contains(t, light, "color-scheme: light dark")
+	require.NotEmpty(t, names(light))
+	require.ElementsMatch(t, names(light), names(dark.FindString(pageText)))
+	require.NotRegexp(t, `#[0-9a-f]{3,6}\b`, root.ReplaceAllString(pageText, ""), "a color for one scheme only")
+	require.Equal(t, strings.Count(pageText, "<table"), len(regexp.MustCompile(`<div class="wide">\s*<table`).FindAllString(pageText, -1)))
+	require.Regexp(t, `\.wide[^{]*\{[^}]*overflow-x: auto`, pageText)
+}
+
+// The page fits a window of 500 pixels. HOLDFAST_CHROMIUM is the browser, if there is no chromium on PATH.
+func TestPage_FitsANarrowWindow(t *testing.T) {
+	browser := os.Getenv("HOLDFAST_CHROMIUM")
+	if browser == "" {
+		browser = "chromium"
+	}
+	if _, err := exec.LookPath(browser); err != nil {
+		t.Skip("SKIPPED: there is no " + browser + ", so the width of the page is not tested")
+	}
+	run := wideRun()
+	run.Command = "go run ./bench all " + strings.Repeat("-flag=", 40)
+	var b bytes.Buffer
+	require.NoError(t, Page(&b, run))
+	b.WriteString(`<script>for (const d of document.querySelectorAll("details")) d.open = true
+		document.title = "window " + innerWidth + " page " + document.documentElement.scrollWidth</script>`)
+	path := filepath.Join(t.TempDir(), "page.html")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+		"--user-data-dir="+t.TempDir(), "--window-size=500,700", "--dump-dom", "file://"+path).Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "<title>window 500 page 500</title>")
 }
 
 // The tables of a curve have one picture a figure, at the first of them.

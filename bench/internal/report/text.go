@@ -15,9 +15,48 @@ import (
 // Stamp is written over all that comes from the embedded server.
 const Stamp = "embedded: not a measure of Redis"
 
+// lineWidth is how many columns a line of text has at most.
+const lineWidth = 100
+
+// Busy writes the line that a report begins with if the machine was busy before the run.
+func Busy(w io.Writer, m result.Machine) {
+	if text := busy(m); text != "" {
+		fmt.Fprintln(w, Wrap(text))
+	}
+}
+
+// busy says that a run began while more than a quarter of the cores had work.
+func busy(m result.Machine) string {
+	var load float64 // of the last minute
+	if _, err := fmt.Sscan(m.Load, &load); err != nil || load <= float64(m.Cores)/4 {
+		return ""
+	}
+	return fmt.Sprintf("THE MACHINE WAS BUSY before the run: load %.2f on %d cores", load, m.Cores)
+}
+
+// Wrap breaks a line that has more columns than lineWidth. The lines that follow begin as the first.
+func Wrap(text string) string {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	var out []string
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		for line != indent && utf8.RuneCountInString(line+" "+word) > lineWidth {
+			out, line = append(out, line), indent
+		}
+		if line != indent {
+			line += " "
+		}
+		line += word
+		for runes := []rune(line); len(runes) > lineWidth; runes = []rune(line) {
+			out, line = append(out, string(runes[:lineWidth])), indent+string(runes[lineWidth:])
+		}
+	}
+	return strings.Join(append(out, line), "\n")
+}
+
 // Text writes a table for a terminal.
 func Text(w io.Writer, run *result.Run, t *result.Table) {
-	fmt.Fprintf(w, "\n%s\n", t.Title)
+	fmt.Fprintf(w, "\n%s\n", Wrap(t.Title))
 	if run.Embedded {
 		fmt.Fprintf(w, "*** %s ***\n", Stamp)
 	}
@@ -35,7 +74,7 @@ func Text(w io.Writer, run *result.Run, t *result.Table) {
 	align(w, rows)
 	for _, r := range t.Rows {
 		if n, why := r.Problems(); n > 0 {
-			fmt.Fprintf(w, "! %s: %d of %d runs: %s\n", r.Candidate, n, len(r.Samples), why)
+			fmt.Fprintln(w, Wrap(fmt.Sprintf("! %s: %d of %d runs: %s", r.Candidate, n, len(r.Samples), why)))
 		}
 	}
 }
@@ -106,7 +145,8 @@ func digits(x float64) string {
 	return text
 }
 
-// align writes columns: the first to the left, the rest to the right.
+// align writes columns: the first to the left, the rest to the right. Columns for which a line has no room
+// follow below, beside the first again.
 func align(w io.Writer, rows [][]string) {
 	var width []int
 	for _, row := range rows {
@@ -117,16 +157,19 @@ func align(w io.Writer, rows [][]string) {
 			width[i] = max(width[i], utf8.RuneCountInString(text))
 		}
 	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, text := range row {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
-			if i == 0 {
-				line.WriteString(text + pad)
-			} else {
-				line.WriteString("  " + pad + text)
-			}
+	for from, to := 1, 1; from < len(width); from = to {
+		if from > 1 {
+			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		for total := width[0]; to < len(width) && (to == from || total+2+width[to] <= lineWidth); to++ {
+			total += 2 + width[to]
+		}
+		for _, row := range rows {
+			line := fmt.Sprintf("%-*s", width[0], row[0])
+			for i := from; i < min(to, len(row)); i++ {
+				line += fmt.Sprintf("  %*s", width[i], row[i])
+			}
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+		}
 	}
 }

@@ -5,8 +5,15 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/bench/internal/result"
+)
+
+// What stands above the verdicts.
+const (
+	verdictTitle = "In short: holdfast beside the best library, or beside a stand-in of this bench (ours)"
+	verdictNote  = "A verdict is the median of the ratios within each repetition. A verdict can differ from the ratio of the two medians beside it."
 )
 
 // mostVerdicts is how many rows the table at the top has at most.
@@ -15,7 +22,7 @@ const mostVerdicts = 12
 // A verdict is one row of the table at the top: holdfast beside the best of the others.
 type verdict struct {
 	Question, Unit, Ours, Theirs, Who string
-	// Says is how the two compare, and Kind is "better", "worse" or "same".
+	// Says is how the two compare and what was stopped, and Kind is "better", "worse" or "same".
 	Says, Kind string
 }
 
@@ -31,7 +38,8 @@ func verdicts(run *result.Run) (all []verdict) {
 	return all
 }
 
-// answer compares holdfast with the best of the others. It has no answer if either was not measured.
+// answer compares holdfast with the best of the others. It has no answer if one of the two was neither
+// measured nor stopped.
 func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	i := slices.IndexFunc(t.Figures, func(f result.Figure) bool { return f.Key == q.Figure })
 	if i < 0 {
@@ -39,35 +47,72 @@ func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	}
 	f := t.Figures[i]
 	var ours, best *result.Row
+	var stopped []string
 	for _, r := range t.Rows {
-		s, measured := r.Summary[f.Key]
-		switch {
-		case !measured:
+		switch s, measured := r.Summary[f.Key]; {
 		case r.Kind == "holdfast":
 			ours = r
 		case len(q.Against) == 0 && r.Kind != "peer", len(q.Against) > 0 && !slices.Contains(q.Against, r.Candidate):
+			continue
+		case !measured:
 		case best == nil, (s.Median < best.Summary[f.Key].Median) == (f.Better == result.Lower):
 			best = r
 		}
+		if n, why := r.Problems(); n > 0 {
+			stopped = append(stopped, stop(r, n, why))
+		}
 	}
-	if ours == nil || best == nil {
+	if ours == nil || best == nil && len(stopped) == 0 {
 		return v, false
 	}
-	v = verdict{Question: q.Question, Unit: f.Unit, Ours: Number(ours.Summary[f.Key].Median), Theirs: Number(best.Summary[f.Key].Median), Who: best.Candidate}
-	ratio, ok := best.Ratio[f.Key]
-	if !ok { // holdfast's figure is zero
-		v.Kind, v.Says = "better", "holdfast: 0"
-		if f.Better == result.Higher {
-			v.Kind = "worse"
+	v = verdict{Question: q.Question, Unit: f.Unit, Ours: "-", Theirs: "-", Who: "no other", Kind: "same"}
+	if best != nil {
+		v.Theirs, v.Who = Number(best.Summary[f.Key].Median), best.Candidate
+		if best.Kind != "peer" {
+			v.Who += " (ours)"
 		}
-		return v, true
 	}
-	x := ratio.Median
-	if f.Better == result.Higher {
-		x = 1 / x
+	s, measured := ours.Summary[f.Key]
+	switch n, _ := ours.Problems(); {
+	case measured:
+		v.Ours = Number(s.Median)
+		if best != nil {
+			v.Kind, v.Says = judge(f, best)
+			stopped = slices.Insert(stopped, 0, v.Says)
+		}
+	case n == 0:
+		return v, false
+	default:
+		v.Kind = "worse"
 	}
-	v.Kind, v.Says = compare(x)
+	v.Says = strings.Join(stopped, "; ")
 	return v, true
+}
+
+// stop says how many runs of a candidate came to no end.
+func stop(r *result.Row, n int, why string) string {
+	text := r.Candidate + " failed"
+	if strings.HasPrefix(why, "stopped") || strings.HasPrefix(why, "hung") {
+		text = r.Candidate + " was stopped"
+	}
+	if n < len(r.Samples) {
+		text += fmt.Sprintf(" in %d of %d runs", n, len(r.Samples))
+	}
+	return text
+}
+
+// judge compares the best of the others with holdfast. There is no ratio if holdfast's figure is zero.
+func judge(f result.Figure, best *result.Row) (kind, says string) {
+	ratio, ok := best.Ratio[f.Key]
+	switch {
+	case !ok && f.Better == result.Higher:
+		return "worse", "holdfast: 0"
+	case !ok:
+		return "better", "holdfast: 0"
+	case f.Better == result.Higher:
+		return compare(1 / ratio.Median)
+	}
+	return compare(ratio.Median)
 }
 
 // compare says how holdfast compares. x is the other's figure divided by holdfast's. For a figure of which
@@ -92,10 +137,9 @@ func Verdicts(w io.Writer, run *result.Run) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\nIn short: holdfast beside the best of the others\n")
-	rows := [][]string{{"", "holdfast", "best other", "", "", ""}}
+	fmt.Fprintf(w, "\n%s\n%s\n", verdictTitle, Wrap(verdictNote))
 	for _, v := range all {
-		rows = append(rows, []string{v.Question, v.Ours, v.Theirs, v.Unit, v.Who, v.Says})
+		figure := func(who, number string) string { return strings.TrimSpace(who + " " + number + " " + v.Unit) }
+		fmt.Fprintf(w, "\n%s\n%s\n", Wrap(v.Question), Wrap("  "+figure("holdfast", v.Ours)+", "+figure(v.Who, v.Theirs)+": "+v.Says))
 	}
-	align(w, rows)
 }
