@@ -89,9 +89,11 @@ func chooseLeader(ctx context.Context, mgr *lockmgr.Manager, schedule termed) er
 	// end
 }
 
-func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job job) error {
+func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job simple) error {
 	// docs/choosing.md 8
-	err := mgr.Do(ctx, "nightly", job, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
+	err := mgr.Do(ctx, "nightly", func(ctx context.Context, lock *lockmgr.Lock) error {
+		return job(ctx)
+	}, lockmgr.OnlyIfFree(), lockmgr.KeepFor(time.Minute))
 	if errors.Is(err, lockmgr.ErrNotAcquired) {
 		return nil // another process runs the job, or has run it
 	}
@@ -327,9 +329,9 @@ func TestChoosing(t *testing.T) {
 		require.NoError(t, two[i].Do(ctx, warm, underLock, lockmgr.KeepFor(time.Minute)))
 	}
 	ran, before = 0, scripts(t, s)
-	require.NoError(t, chooseOnce(ctx, two[0], underLock))
+	require.NoError(t, chooseOnce(ctx, two[0], work))
 	require.Equal(t, 3, scripts(t, s)-before)
-	require.NoError(t, chooseOnce(ctx, two[1], underLock))
+	require.NoError(t, chooseOnce(ctx, two[1], work))
 	require.Equal(t, 4, scripts(t, s)-before)
 	require.Equal(t, 1, ran)
 }

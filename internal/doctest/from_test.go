@@ -28,14 +28,16 @@ func fromRedsync(ctx context.Context, mgr *lockmgr.Manager, name string, work si
 
 type oldLock = func(ctx context.Context, name string) (unlock func(), err error)
 
-func bothOfRedsync(ctx context.Context, mgr *lockmgr.Manager, name string, lockOld oldLock, work job) error {
+func bothOfRedsync(ctx context.Context, mgr *lockmgr.Manager, name string, lockOld oldLock, work simple) error {
 	// docs/from-redsync.md 2
 	unlock, err := lockOld(ctx, name) // redsync, as before
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return mgr.Do(ctx, "holdfast:orders:42", work)
+	return mgr.Do(ctx, "holdfast:orders:42", func(ctx context.Context, lock *lockmgr.Lock) error {
+		return work(ctx)
+	})
 	// end
 }
 
@@ -205,6 +207,7 @@ func TestFrom_RollOut(t *testing.T) {
 		}
 	}
 	underLock := func(context.Context, *lockmgr.Lock) error { work(); return nil }
+	simply := func(context.Context) error { work(); return nil }
 	const name = "orders:42"
 	before := func(*lockmgr.Manager) error {
 		unlock, err := lockOld(ctx, name)
@@ -235,7 +238,7 @@ func TestFrom_RollOut(t *testing.T) {
 		require.NoError(t, g.Wait())
 		return overlaps.Load()
 	}
-	first := func(mgr *lockmgr.Manager) error { return bothOfRedsync(ctx, mgr, name, lockOld, underLock) }
+	first := func(mgr *lockmgr.Manager) error { return bothOfRedsync(ctx, mgr, name, lockOld, simply) }
 	require.Zero(t, together(before, first))
 	require.Zero(t, together(first, after))
 	require.Eventually(t, func() bool { return together(before, after) > 0 }, patience, time.Millisecond, "the old release beside the second")
