@@ -91,10 +91,12 @@ func TestOutputs_AreSafeToShow(t *testing.T) {
 	for _, name := range names {
 		calls = append(calls, []string{"show", name}, []string{"show", "--json", name}, []string{"run", "-n", name, "--", "true"},
 			[]string{"run", "-n", "--shared", name, "--", "true"}, []string{"run", "-n", "--fair", name, "--", "true"}, []string{"run", "-n", "--permits", "2", name, "--", "true"},
-			[]string{"break", "--yes", name}, []string{"break", "--yes", name})
+			[]string{"limit", name}, []string{"limit", name, "3"},
+			[]string{"break", "--yes", name}, []string{"break", "--yes", name}, []string{"limit", "--forget", name}, []string{"limit", name})
 	}
 	calls = append(calls, []string{hostile}, []string{"ls", "--" + hostile}, []string{"--redis", "redis://u:secret" + hostile + "@" + hostile, "ls"},
-		[]string{"top", "--web", hostile}, []string{"top", "--every", hostile}, []string{"run", "a", "--", "x" + hostile}, []string{"run", hostile})
+		[]string{"top", "--web", hostile}, []string{"top", "--every", hostile}, []string{"run", "a", "--", "x" + hostile}, []string{"run", hostile}, []string{"limit", "a", hostile})
+	requireAllCommands(t, calls, "man")
 	for _, args := range calls {
 		_, out, text := w.run(args...)
 		requireShowable(t, out, args...)
@@ -186,6 +188,11 @@ func TestOutputs_TopIsSafeToShow(t *testing.T) {
 func TestOutputs_OfAHostileServer(t *testing.T) {
 	w := newWorld(t)
 	words := strings.NewReplacer("\r", "", "\n", "").Replace(hostile) // which end a reply
+	calls := [][]string{
+		{"ls"}, {"ls", "--json"}, {"show", "a"}, {"show", "--json", "a"}, {"break", "--yes", "a"}, {"limit", "a"}, {"limit", "a", "3"}, {"limit", "--forget", "a"},
+		{"check"}, {"run", "-n", "a", "--", "true"}, {"run", "-n", "--permits", "2", "a", "--", "true"},
+	}
+	requireAllCommands(t, calls, "man", "top")
 	for name, answer := range map[string]func(args []string) string{
 		"refuses all": func([]string) string { return "-ERR " + words + "\r\n" },
 		"refuses":     greeting("-ERR " + words + "\r\n"),
@@ -211,7 +218,7 @@ func TestOutputs_OfAHostileServer(t *testing.T) {
 				}
 			}()
 			var all []*process
-			for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"show", "a"}, {"show", "--json", "a"}, {"break", "--yes", "a"}, {"check"}, {"run", "-n", "a", "--", "true"}} {
+			for _, args := range calls {
 				all = append(all, w.start(append([]string{"--redis", "redis://" + l.Addr().String()}, args...)...))
 			}
 			for _, p := range all {

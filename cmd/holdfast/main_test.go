@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -146,10 +147,23 @@ func (p *process) wait() int {
 	return p.ProcessState.ExitCode()
 }
 
+// requireAllCommands requires that calls have a call of each command, but of some.
+func requireAllCommands(t *testing.T, calls [][]string, but ...string) {
+	t.Helper()
+	for _, c := range newRoot().Commands() {
+		called := slices.ContainsFunc(calls, func(args []string) bool { return len(args) > 0 && args[0] == c.Name() })
+		require.Equal(t, !slices.Contains(but, c.Name()), called, "is %s called?", c.Name())
+	}
+}
+
 // Help and completion work without a server.
 func TestHelp(t *testing.T) {
 	w := newWorld(t)
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"ls", "--help"}, {"show", "--help"}, {"break", "--help"}, {"limit", "--help"}, {"check", "--help"}, {"top", "--help"}, {"man", "--help"}} {
+	calls := [][]string{{"--help"}}
+	for _, c := range newRoot().Commands() {
+		calls = append(calls, []string{c.Name(), "--help"})
+	}
+	for _, args := range calls {
 		code, out, _ := w.run(append([]string{"--redis", "redis://127.0.0.1:1"}, args...)...)
 		require.Zero(t, code)
 		require.Contains(t, out, "Usage:")

@@ -117,11 +117,14 @@ func (x *terminal) attributes() unix.Termios {
 // No command but top asks the terminal or changes it: one that never answers costs no time, and what
 // was typed ahead stays where it is.
 func TestTerminal_IsLeftAlone(t *testing.T) {
-	for _, args := range [][]string{
+	calls := [][]string{
 		nil, {"--help"}, {"--version"}, {"nosuch"}, {"completion", "bash"}, {"man"}, {"run", "a", "--", "true"}, {"run", "-n", "held", "--", "true"}, {"ls"}, {"ls", "--json"},
-		{"show", "held"}, {"show", "--json", "held"}, {"show", "a"}, {"break", "a"}, {"break", "--yes", "broken"}, {"check"}, {"top", "--json"}, {"top", "--web", "127.0.0.1:0"},
+		{"show", "held"}, {"show", "--json", "held"}, {"show", "a"}, {"break", "a"}, {"break", "--yes", "broken"}, {"check"},
+		{"limit", "p"}, {"limit", "p", "3"}, {"limit", "--forget", "p"}, {"top", "--json"}, {"top", "--web", "127.0.0.1:0"},
 		{"top", "--help"}, {"top", "--every", "1ms"},
-	} {
+	}
+	requireAllCommands(t, calls)
+	for _, args := range calls {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			w := newWorld(t)
 			for _, name := range []string{"held", "broken"} {
@@ -244,6 +247,25 @@ func TestBreak_Asks(t *testing.T) {
 			require.Equal(t, code != 0, info.Locked)
 		})
 	}
+}
+
+// What others wrote reaches no terminal as it is with the question of break either.
+func TestBreak_QuestionIsSafeToShow(t *testing.T) {
+	w := newWorld(t)
+	asked := 0
+	for _, name := range w.plant() {
+		x, p := w.inTerminal(exec.Command(binary, "break", "--", name))
+		x.types("n\n")
+		require.NotZero(t, p.wait())
+		var text string
+		require.Eventually(t, func() bool {
+			text = x.screen.String()
+			return strings.Contains(text, "[y/N] ") || strings.Contains(text, "holdfast: ")
+		}, patient, 5*time.Millisecond)
+		asked += strings.Count(text, "[y/N] ")
+		requireShowable(t, strings.ReplaceAll(text, "\r\n", "\n"), name)
+	}
+	require.GreaterOrEqual(t, asked, 6)
 }
 
 // break takes a lock from the holders that it has shown, and from nobody who came before the answer.
