@@ -240,6 +240,33 @@ func greeting(reply string) func(args []string) string {
 	}
 }
 
+// The page says of a holder what ls says.
+func TestPage_SaysWhoAsLs(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("SKIPPED: there is no node to run the functions of the page, so its words are not tested")
+	}
+	since, ended := time.Now().Add(-3*time.Hour-time.Minute), time.Now().Add(-time.Hour-time.Minute)
+	process := holder{Owner: "x", Program: "billing", Host: "web-3", PID: 411}
+	running, kept, bare := process, process, holder{Owner: "x", Kept: true}
+	running.Since = &since
+	kept.Kept, kept.Since, kept.Ended = true, &since, &ended
+	holders := []holder{process, running, kept, bare, {Owner: "x"}}
+	text, err := json.Marshal(holders)
+	require.NoError(t, err)
+	_, script, _ := strings.Cut(string(page), "  const age = ")
+	script, _, _ = strings.Cut(script, "  const kind = ")
+	out, err := exec.Command(node, "-e", "const age = "+script+"console.log(JSON.stringify("+string(text)+".map(who)))").CombinedOutput()
+	require.NoError(t, err, string(out))
+	var got, want []string
+	require.NoError(t, json.Unmarshal(out, &got))
+	for _, h := range holders {
+		want = append(want, (&row{Holders: []holder{h}, Count: 1}).holders())
+	}
+	require.Equal(t, "kept by billing@web-3, pid 411, ended 1h1m ago after 2h0m", want[2])
+	require.Equal(t, want, got)
+}
+
 // The page writes no text of others but through its function clean, which removes what has no glyph.
 func TestPage_CleansTexts(t *testing.T) {
 	for line := range strings.Lines(string(page)) {

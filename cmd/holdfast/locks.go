@@ -110,22 +110,66 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// kept begins what is said of a holder that has ended.
-const kept = " (kept by KeepFor"
+// Words of the outputs. ended begins what is said of a holder that has ended.
+const (
+	heldBy = "held by"
+	keptBy = "kept by"
+	ended  = ", ended "
+)
 
-// who returns the process of a holder, or its ID if that is not known.
-func (h *holder) who() string {
-	text := shown(h.Owner)
+// words returns how a holder has the lock, and which process the holder is, or the ID if that is not known. All outputs
+// say it so.
+func (h *holder) words() (how, who string) {
+	who = shown(h.Owner)
 	if p := (lockmgr.Process{Program: h.Program, Host: h.Host, PID: h.PID}).String(); p != "" {
-		text = said(p)
+		who = said(p)
 	}
-	switch {
-	case h.Ended != nil:
-		text += kept + ", ended " + age(time.Since(*h.Ended)) + " ago)"
-	case h.Kept:
-		text += kept + ")"
+	if !h.Kept {
+		return heldBy, who
 	}
-	return text
+	if h.Ended != nil {
+		who += ended + age(time.Since(*h.Ended)) + " ago"
+		if h.Since != nil {
+			who += " after " + age(h.Ended.Sub(*h.Since))
+		}
+	}
+	return keptBy, who
+}
+
+// kept reports whether nobody holds the lock any more, and --keep or KeepFor keeps the name.
+func (r *row) kept() bool { return len(r.Holders) > 0 && r.Holders[0].Kept }
+
+// idle reports whether nobody holds the lock.
+func (r *row) idle() bool { return len(r.Holders) == 0 || r.kept() }
+
+// until returns until when a lock is kept.
+func (r *row) until() string {
+	if r.TTL < 0 {
+		return "kept without end"
+	}
+	return "kept until " + time.Now().Add(time.Duration(r.TTL)*time.Millisecond).Format(time.DateTime)
+}
+
+// told returns who has the lock, for an error.
+func (r *row) told() string {
+	const most = 3
+	var texts []string
+	for _, h := range r.Holders[:min(most, len(r.Holders))] {
+		how, who := h.words()
+		if h.Kept {
+			how = r.until() + " by"
+		} else if h.Since != nil {
+			who += ", for " + age(h.held(time.Now()))
+		}
+		if h.Note != "" {
+			who += ": " + said(h.Note)
+		}
+		texts = append(texts, how+" "+who)
+	}
+	if n := r.Count - len(texts); n > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // holders returns who has the lock, in few words.
@@ -133,7 +177,10 @@ func (r *row) holders() string {
 	if len(r.Holders) == 0 {
 		return "-"
 	}
-	text := r.Holders[0].who()
+	how, text := r.Holders[0].words()
+	if how != heldBy {
+		text = how + " " + text
+	}
 	if n := r.Count - 1; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}

@@ -277,7 +277,10 @@ func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (l *lockmgr.Loc
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	return nil, failed(m.Explain(ctx, err))
+	if r, _, looked := look(ctx, m, j.name); looked == nil && len(r.Holders) > 0 {
+		err = fmt.Errorf("%w: %s", err, r.told())
+	}
+	return nil, failed(err)
 }
 
 // environment returns the environment of the command: ours, with the variables of its own lock in place

@@ -101,6 +101,21 @@ func TestRun_Busy(t *testing.T) {
 	w.free("a")
 }
 
+// So do permits that others have. Three of five are named.
+func TestRun_NoPermitLeft(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.m.Permits("p", 5).Acquire(t.Context(), 5, lockmgr.Note("invoice 42"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		code, _, text := w.run("run", "-n", "--permits", "5", "p", "--", "true")
+		require.Equal(t, 75, code)
+		require.Contains(t, text, "; 2 more\n")
+		return len(regexp.MustCompile(`held by billing@web-3, pid 411, for \d+s: invoice 42; `).FindAllString(text, -1)) == 3
+	}, patient, 100*time.Millisecond)
+	_, _, text := w.run("run", "-q", "-n", "--permits", "5", "p", "--", "true")
+	require.Empty(t, text)
+}
+
 // A wait outlasts an outage, one that began before the wait and one that comes later.
 func TestRun_WaitsOutAnOutage(t *testing.T) {
 	w := newWorld(t)
@@ -251,10 +266,10 @@ func TestRun_Keep(t *testing.T) {
 		_, out, _ := w.run(args...)
 		text += out
 	}
-	who := `holdfast run@\S+, pid \d+ \(kept by KeepFor, ended \d+[ms0-9]* ago\)`
-	require.Len(t, regexp.MustCompile(who).FindAllString(text, -1), 3, text)
-	require.Equal(t, 3, strings.Count(text, "nightly dump"), text)
-	require.Regexp(t, `(?m)^a +plain +`+who+` +\d+s +59m\d+s +0 +nightly dump$`, text, "ls tells for how long the command ran")
+	who, until := `by +holdfast run@\S+, pid \d+, ended \d+[ms0-9]* ago after \d+s`, `kept until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
+	require.Regexp(t, `^holdfast: .*: `+until+` `+who+`: nightly dump\n`, text)
+	require.Regexp(t, `(?m)^a +plain +kept `+who+` +- +59m\d+s +0 +nightly dump$`, text)
+	require.Regexp(t, `(?m)^  kept `+who+`\n    from   .* to .*\n    note   nightly dump\n    ID     .*\n  TTL      59m\d+s: `+until+`\n  waiting  0\n`, text)
 	_, out, _ := w.run("ls", "--json")
 	r := requireJSON[row](t, out)[0].Holders[0]
 	require.True(t, r.Kept)
@@ -264,7 +279,8 @@ func TestRun_Keep(t *testing.T) {
 	snap := newSource(w.m, "").look(t.Context(), time.Now())
 	require.InDelta(t, r.Ended.Sub(*r.Since).Seconds(), snap.Locks[0].HeldFor, 0.001, "top, too")
 	require.False(t, snap.Locks[0].AtLeast)
-	require.Contains(t, snap.Locks[0].holders(), "(kept by KeepFor, ended ")
+	top := screen{snap: snap, looked: true, sort: 'n', width: 200, height: 9}
+	require.Regexp(t, `\na +plain +kept `+who+` +- +59m\d+s +0 +0 +nightly dump\n`, top.text())
 	code, out, _ = w.run("break", "--yes", "a")
 	require.Zero(t, code)
 	require.Contains(t, out, "broken: a")

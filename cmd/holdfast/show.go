@@ -31,8 +31,8 @@ func (a *app) ls() *cobra.Command {
 		Use:   "ls [PREFIX]",
 		Short: "List locks",
 		Long: `ls lists the locks whose names begin with PREFIX, or all: who holds them, for how long, how long the
-record lives if nobody renews it, and how many processes wait. What --keep or KeepFor has left tells who had
-the lock, for how long, and when that ended.
+record lives if nobody renews it, and how many processes wait. A lock that is "kept by" somebody is one that --keep
+or KeepFor keeps after its holder has ended. It is free after the TTL.
 
 Locks that are free are not listed. Who holds a lock is known a second after the grant; a client of
 Redisson has an ID only. Texts that others wrote are printed without control characters. JSON has all of a
@@ -77,7 +77,10 @@ func listed(rows []row, now time.Time) [][]string {
 	texts := [][]string{{"NAME", "KIND", "HELD BY", "FOR", "TTL", "WAIT", "NOTE"}}
 	for _, r := range rows {
 		held := "?"
-		if d := r.held(now); d > 0 {
+		switch d := r.held(now); {
+		case r.idle():
+			held = "-"
+		case d > 0:
 			held = age(d)
 		}
 		texts = append(texts, []string{shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), r.note()})
@@ -144,8 +147,13 @@ func describe(w io.Writer, r *row) {
 	fmt.Fprintf(w, "%s (%s)\n", shown(r.Name), r.kind())
 	described := r.Holders[:min(len(r.Holders), mostDescribed)]
 	for _, h := range described {
-		fmt.Fprintf(w, "  held by  %s\n", h.who())
-		if h.Since != nil {
+		how, who := h.words()
+		fmt.Fprintf(w, "  %s  %s\n", how, who)
+		switch {
+		case h.Since == nil:
+		case h.Ended != nil:
+			fmt.Fprintf(w, "    from   %s to %s\n", h.Since.Format(time.DateTime), h.Ended.Format(time.DateTime))
+		default:
 			fmt.Fprintf(w, "    for    %s, since %s\n", age(h.held(time.Now())), h.Since.Format(time.DateTime))
 		}
 		if h.Note != "" {
@@ -156,7 +164,10 @@ func describe(w io.Writer, r *row) {
 	if n := r.Count - len(described); n > 0 {
 		fmt.Fprintf(w, "  held by  %d more\n", n)
 	}
-	if r.Count > 0 || r.Limit == nil {
+	switch {
+	case r.kept():
+		fmt.Fprintf(w, "  TTL      %s: %s\n", r.ttl(), r.until())
+	case r.Count > 0 || r.Limit == nil:
 		fmt.Fprintf(w, "  TTL      %s, if nobody renews it\n", r.ttl())
 	}
 	fmt.Fprintf(w, "  waiting  %s\n", r.waiting())

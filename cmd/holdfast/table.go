@@ -83,7 +83,7 @@ func cut(title, text string, width int) string {
 	case "NAME":
 		return middle(text, width/2, width)
 	case "HELD BY":
-		for _, tail := range []string{kept, ", pid "} {
+		for _, tail := range []string{ended, ", pid "} {
 			if i := strings.LastIndex(text, tail); i >= 0 {
 				end = i
 			}

@@ -329,7 +329,10 @@ func (s *screen) text() string {
 	texts := [][]string{{"NAME", "KIND ", "HELD BY", "FOR   ", "TTL   ", "WAIT", "CHG/s", "NOTE"}} // at least so wide, so that they seldom move
 	for _, r := range shownRows {
 		held := age(time.Duration(r.HeldFor * float64(time.Second)))
-		if r.AtLeast {
+		switch {
+		case r.idle():
+			held = "-"
+		case r.AtLeast:
 			held = "≥" + held
 		}
 		texts = append(texts, []string{shown(r.Name), r.kind(), r.holders(), held, r.ttl(), r.waiting(), fmt.Sprintf("%.2g", r.Changes), r.note()})
