@@ -15,8 +15,8 @@ func (a *app) limit() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limit NAME [N]",
 		Short: "Show or set how many permits there are",
-		Long: `limit prints how many permits NAME has, or sets the number. The first run --permits sets it too, and later ones
-use what is set.
+		Long: `limit prints how many permits NAME has, or sets the number. The first run --permits sets it too. Later ones
+use what is set, and say so if they were given another number.
 
 With a smaller number those who have a permit keep it, and nobody gets one until enough are given back. With 0
 nobody gets one until the number is raised.

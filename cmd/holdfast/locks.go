@@ -228,8 +228,11 @@ func (r *row) kind() string {
 }
 
 func (r *row) ttl() string {
-	if r.TTL < 0 {
+	switch {
+	case r.TTL < 0:
 		return "no end"
+	case r.Limit != nil && r.Count == 0:
+		return "-"
 	}
 	return age(time.Duration(r.TTL) * time.Millisecond)
 }
@@ -261,7 +264,8 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// scan returns the locks whose names begin with prefix, by name.
+// scan returns the locks whose names begin with prefix, by name. Permits with a limit of 0 are found if the prefix is
+// their name.
 func scan(ctx context.Context, m *lockmgr.Manager, prefix string) ([]row, error) {
 	rows := []row{}
 	for info, err := range m.Scan(ctx, prefix) {
@@ -269,6 +273,11 @@ func scan(ctx context.Context, m *lockmgr.Manager, prefix string) ([]row, error)
 			return nil, failed(err)
 		}
 		rows = append(rows, rowOf(info))
+	}
+	// Permits that nobody has are a number, as other programs have. So only what was asked for is looked at. The prefix
+	// may be no name, and its key may be one that the user may not read.
+	if r, _, err := look(ctx, m, prefix); err == nil && r.Limit != nil && *r.Limit == 0 && r.Count == 0 {
+		rows = append(rows, r)
 	}
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.Name, b.Name) })
 	return rows, nil

@@ -106,12 +106,12 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 	f.BoolVar(&j.shared, "shared", false, "take the read side of a read-write lock")
 	f.BoolVar(&j.exclusive, "exclusive", false, "take the write side of a read-write lock")
 	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
-	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number for NAME stays: see limit")
+	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number for NAME counts: see limit")
 	f.BoolVar(&j.token, "token", false, "ask for a fencing token; permits have none")
 	f.BoolVar(&j.passRedis, "pass-redis", false, "give the command the URL of the server, with its password, as HOLDFAST_REDIS")
 	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
 	f.StringVar(&j.note, "note", "", "what others see the lock is for (default: the command without its arguments)")
-	f.BoolVarP(&j.quiet, "quiet", "q", false, "do not say why the lock was not had, or that the server is waited for")
+	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of who has the lock, of a wait for the server, or of another number of permits")
 	return c
 }
 
@@ -251,6 +251,7 @@ func (j *job) outlast(signals <-chan os.Signal, try func() error) error {
 
 // lock waits for the lock. A signal ends the wait.
 func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (l *lockmgr.Lock, err error) {
+	j.tellLimit(m)
 	err = j.outlast(signals, func() (err error) {
 		var request *futures.Future[*lockmgr.Lock]
 		if j.permits > 0 {
@@ -281,6 +282,24 @@ func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (l *lockmgr.Loc
 		err = fmt.Errorf("%w: %s", err, r.told())
 	}
 	return nil, failed(err)
+}
+
+// tellLimit says how many permits there are if that is not the number that was asked for.
+func (j *job) tellLimit(m *lockmgr.Manager) {
+	if j.permits == 0 || j.quiet {
+		return
+	}
+	until := time.Now().Add(closeTime)
+	if j.wait > 0 && j.until.Before(until) {
+		until = j.until
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	info, err := m.Permits(j.name, j.permits).Inspect(ctx)
+	if err == nil && info.Exists && info.Limit != j.permits {
+		const text = "holdfast: %s has %d permits, and not %d: see holdfast limit\n"
+		fmt.Fprintf(os.Stderr, text, shown(j.name), info.Limit, j.permits)
+	}
 }
 
 // environment returns the environment of the command: ours, with the variables of its own lock in place

@@ -116,6 +116,29 @@ func TestRun_NoPermitLeft(t *testing.T) {
 	require.Empty(t, text)
 }
 
+// The number of permits that counts is that of the server. A user who asks for another learns it before the wait.
+func TestRun_SaysHowManyPermitsThereAre(t *testing.T) {
+	w := newWorld(t)
+	run := func(code int, says string, args ...string) {
+		t.Helper()
+		got, _, text := w.run(append(append([]string{"run"}, args...), "p", "--", "true")...)
+		require.Equal(t, code, got, text)
+		require.Equal(t, says, text)
+	}
+	run(0, "", "--permits", "3")
+	run(0, "", "--permits", "3")
+	run(0, "holdfast: p has 3 permits, and not 7: see holdfast limit\n", "--permits", "7")
+	run(0, "", "-q", "--permits", "7")
+	require.NoError(t, w.m.Permits("p", 1).SetLimit(t.Context(), 0))
+	waiting := w.start("run", "--permits", "3", "p", "--", "true")
+	require.Eventually(t, func() bool {
+		return waiting.err.String() == "holdfast: p has 0 permits, and not 3: see holdfast limit\n"
+	}, patient, 5*time.Millisecond)
+	run(75, "", "-q", "-n", "--permits", "3")
+	require.NoError(t, w.m.Permits("p", 1).SetLimit(t.Context(), 1))
+	require.Zero(t, waiting.wait())
+}
+
 // A wait outlasts an outage, one that began before the wait and one that comes later.
 func TestRun_WaitsOutAnOutage(t *testing.T) {
 	w := newWorld(t)

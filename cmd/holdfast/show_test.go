@@ -238,6 +238,27 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// ls and top show permits of which nobody can get one, if they are asked for the name.
+func TestLs_LimitOfZero(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.m.Permits("p", 1).SetLimit(t.Context(), 0))
+	require.NoError(t, w.m.Permits("free", 1).SetLimit(t.Context(), 1))
+	_, err := w.Do("SET", "text", "no number")
+	require.NoError(t, err)
+	_, out, _ := w.run("ls", "p")
+	require.Regexp(t, `^NAME .*\np +permits 0/0 +- +- +- +0\n$`, out)
+	require.Len(t, newSource(w.m, "p").look(t.Context(), time.Now()).Locks, 1)
+	for _, name := range []string{"free", "text", "nothing", "a{b"} {
+		code, out, text := w.run("ls", name)
+		require.Zero(t, code, text)
+		require.Equal(t, 1, strings.Count(out, "\n"), out)
+	}
+	_, err = w.Do("ZADD", "{p}:timeout", "9223372036854775807", "0123456789abcdef")
+	require.NoError(t, err)
+	_, out, _ = w.run("ls", "p")
+	require.Equal(t, 2, strings.Count(out, "\n"), "it is shown once: %s", out)
+}
+
 // Very many permits are given back in several calls.
 func TestBreak_ManyPermits(t *testing.T) {
 	w := newWorld(t)
