@@ -53,7 +53,7 @@ func newLoop(s *shell) *loop {
 	machine := core.New(core.Config{
 		Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
 		SuspectTime: suspectFactor * o.CommandTimeout,
-		GatherAfter: gatherAfter, GatherTime: gatherTime(o),
+		GatherAfter: gatherAfter, GatherTime: gatherTime(o), ForgetPermits: o.ForgetPermits,
 		PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
 		ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),

@@ -85,6 +85,14 @@ type Options struct {
 	// server.
 	Anonymous bool
 
+	// ForgetPermits makes Permits leave nothing on the server while nobody uses a name: the manager
+	// that gives back the last permit removes the limit, unless somebody waits. A limit other than
+	// that of the manager's newest request stays, so a change by SetLimit or AddLimit is kept. Give the
+	// same limit in all processes. The limit also stays if Return gave back the last permit, or if the
+	// process of the last permit died. Then the next release removes the limit. Redisson's clients
+	// get no permits of a name without a limit: do not set ForgetPermits for names that they use.
+	ForgetPermits bool
+
 	// MaxWaiters bounds the requests pending at the same time. MaxLocks bounds the names held or
 	// waited for; as many again may be remembered for a while. Requests beyond the bounds fail with
 	// ErrOverloaded. Default 1,048,576 each.

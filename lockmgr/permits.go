@@ -32,7 +32,8 @@ type Permits struct {
 // limit is how many permits there are, from 1 to math.MaxInt32. The first request stores the limit
 // on the server, where the limit does not expire. Later requests use the stored limit, even if
 // their own limit differs: to change the limit, call [Permits.SetLimit]. Inspect, Return, SetLimit
-// and Delete take any valid limit, and do not use the limit. Delete names made for a single use.
+// and Delete take any valid limit, and do not use the limit. For names made for a single use, set
+// Options.ForgetPermits, or call Delete.
 //
 // A name is used for a lock or for permits, not for both. A request for the other kind fails with
 // ErrKind or ErrWrongType. Do not use both "a" and "{a}" for permits: the two share the set of

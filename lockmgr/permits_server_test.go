@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -563,6 +564,74 @@ func TestPermits_ManyBesideOne(t *testing.T) {
 		cancel()
 		group.Wait()
 		awaitFree(t, m.Permits("jobs", 8), 8)
+	})
+}
+
+// With ForgetPermits the server keeps no limit of a name that nobody uses.
+func TestPermits_ForgetPermits(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{ForgetPermits: true, Anonymous: true})
+		keeps, _ := w.manager(lockmgr.Options{Anonymous: true})
+		p, theirs, kept := m.Permits("jobs", 3), other.Permits("jobs", 3), keeps.Permits("jobs", 3)
+		gone := func(why string) {
+			t.Helper()
+			synctest.Wait()
+			require.Empty(t, w.server.Keys(), why)
+		}
+		mustUnlock(t, mustAcquire(t, p, 2))
+		gone("nobody has a permit")
+
+		// Whoever has a permit keeps it, and its limit counts.
+		watched, fixed := mustAcquire(t, kept, 1), mustAcquire(t, kept, 1, lockmgr.FixedLease(lockmgr.MaxLease))
+		mustUnlock(t, mustAcquire(t, m.Permits("jobs", 9), 1))
+		require.Equal(t, 3, state(t, p).Limit)
+		time.Sleep(time.Hour)
+		require.True(t, watched.Valid())
+		f := p.AcquireAsync(2)
+		requirePending(t, f, "one is free")
+		mustUnlock(t, watched)
+		both := mustAwait(t, f)
+		mustUnlock(t, fixed)
+		require.Equal(t, 3, state(t, p).Limit)
+		mustUnlock(t, both)
+		gone("nobody has a permit any more")
+
+		// A manager without the option keeps the limit.
+		mustUnlock(t, mustAcquire(t, kept, 1))
+		synctest.Wait()
+		require.True(t, state(t, p).Exists)
+		mustAcquire(t, theirs, 3, lockmgr.FixedLease(second))
+		time.Sleep(time.Minute)
+		gone("the lease is over")
+		returned := mustAcquire(t, theirs, 1)
+		require.True(t, must(p.Return(ctx, returned.PermitIDs()...))(t))
+		time.Sleep(time.Minute)
+		require.True(t, state(t, p).Exists, "Return gave it back")
+		require.NoError(t, w.server.Set("jobs", "2"))
+		must(w.server.ZAdd("{jobs}:timeout", 1, "dead"))(t)
+		mustUnlock(t, mustAcquire(t, p, 1))
+		gone("a permit of a dead process is free")
+
+		// A limit that was changed stays.
+		require.NoError(t, p.SetLimit(ctx, 5))
+		mustUnlock(t, mustAcquire(t, p, 1))
+		synctest.Wait()
+		require.Equal(t, 5, state(t, p).Limit)
+		require.NoError(t, p.SetLimit(ctx, 0))
+		f = p.AcquireAsync(1)
+		requirePending(t, f, "the limit is 0")
+		f.Cancel()
+		synctest.Wait()
+		require.True(t, state(t, p).Exists)
+
+		// Whoever leaves the line does the same.
+		require.NoError(t, p.SetLimit(ctx, 3))
+		held := mustAcquire(t, kept, 3)
+		f = p.AcquireAsync(1)
+		requirePending(t, f, "none is free")
+		mustUnlock(t, held)
+		mustUnlock(t, mustAwait(t, f))
+		gone("nobody waits")
 	})
 }
 

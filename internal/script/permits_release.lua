@@ -5,9 +5,9 @@
 --                 are taken
 -- ARGV[1]         the manager
 -- ARGV[2..]       of each release: the channel; the two keys of the line; the number of the
---                 script; 1 if the manager leaves the line; how many permits a holder may have;
---                 how many holders follow, maybe none; every holder of this manager that may
---                 have permits
+--                 script; 1 if the manager leaves the line; the limit without which the server
+--                 can do, or 0; how many permits a holder may have; how many holders follow,
+--                 maybe none; every holder of this manager that may have permits
 --
 -- Returns an array with an answer for each release:
 --         nil      none of these holders had a permit
@@ -19,13 +19,15 @@
 -- Safe to repeat: the second run returns nil. An expired permit is removed and does not
 -- count as given back. If the counter is gone, so is the semaphore, and no permit comes
 -- free.
+--
+-- A counter that the next acquire would set to the same number is removed: see forget.
 local manager = ARGV[1]
 local from = 2
 
 local function release(counter, taken, first)
   local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
   local number, leaves = tonumber(ARGV[first + 3]), ARGV[first + 4] == '1'
-  first = first + 5
+  first = first + 6
   local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
@@ -80,6 +82,15 @@ local function release(counter, taken, first)
   return {given, reached}
 end
 
+-- forget removes the counter if as many permits are free as limit says, and nobody waits in the line.
+-- Permits that have expired are free.
+local function forget(counter, taken, line, limit)
+  if redis.call('EXISTS', line) == 0 and redis.call('ZCOUNT', taken, '(' .. now, '+inf') == 0
+    and redis.call('GET', counter) + redis.call('ZCARD', taken) == limit then
+    redis.call('DEL', counter, taken)
+  end
+end
+
 local out = {}
 for r = 1, #KEYS / 2 do
   local ok, answer = pcall(release, KEYS[2 * r - 1], KEYS[2 * r], from)
@@ -87,6 +98,10 @@ for r = 1, #KEYS / 2 do
     answer = {err = tostring(answer)}
   end
   out[r] = answer
-  from = from + 7 + tonumber(ARGV[from + 6])
+  local limit = tonumber(ARGV[from + 5])
+  if limit > 0 then
+    pcall(forget, KEYS[2 * r - 1], KEYS[2 * r], ARGV[from + 1], limit)
+  end
+  from = from + 8 + tonumber(ARGV[from + 7])
 end
 return out

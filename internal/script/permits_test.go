@@ -99,7 +99,7 @@ func (s *scriptServer) runPermits(t testing.TB, w *wire, script string, ops ...p
 			args = append(args, k.Channel, k.Line, k.Wants)
 			number(op.id)
 			args = append(args, flag[op.leaves])
-			number(int64(op.most), int64(len(op.holders)))
+			number(op.limit, int64(op.most), int64(len(op.holders)))
 		case "permits_renew":
 			number(int64(op.n))
 		}
@@ -587,6 +587,15 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 			} else {
 				require.Equal(t, "4", s.permits(t, "p"), denied)
 			}
+
+			s.prepare(t, "")
+			s.give(t, "p", "2", states["ours"])
+			reply := s.runPermits(t, w, "permits_release", permitOp{name: "p", limit: 4, most: 2, holders: []string{"a1"}})
+			want := []string{"4", "none"}
+			if strings.Contains(reply, "!") {
+				want = []string{before}
+			}
+			require.Contains(t, want, s.permits(t, "p"), "%s, a release that removes the counter: %s", denied, reply)
 		})
 	}
 }
@@ -598,6 +607,57 @@ func TestScript_PermitsOfACounterThatEnds(t *testing.T) {
 		op := permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}
 		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", op))
 		require.Equal(t, "50000", s.show(s.do(t, "PTTL", permitKeysOf("p").Taken)))
+	})
+}
+
+// A release that says the limit removes the counter if all permits are free and nobody stands in the line.
+func TestScript_PermitsForgotten(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		k := permitKeysOf("p")
+		one := func(more permitTaken) permitTaken {
+			more["a1.0"] = 20000
+			return more
+		}
+		leave := permitOp{name: "p", id: 9, leaves: true, limit: 3, most: 1, holders: []string{"a1"}}
+		for _, tt := range []struct {
+			what, free string
+			taken      permitTaken
+			limit      int64
+			then       string
+		}{
+			{"all are free", "2", one(permitTaken{}), 3, "none"},
+			{"the others have expired", "0", one(permitTaken{"a2.0": 0, "b1.0": 0}), 3, "none"},
+			{"none was taken", "3", nil, 3, "none"},
+			{"without a limit", "2", one(permitTaken{}), 0, "3"},
+			{"the limit was changed", "4", one(permitTaken{}), 3, "5"},
+			{"there are no permits", "-1", one(permitTaken{}), 3, "0"},
+			{"there are no permits, without a limit", "-1", one(permitTaken{}), 0, "0"},
+			{"another has a permit", "1", one(permitTaken{"b1.0": 20000}), 3, "2 b1.0~20000"},
+			{"another has a permit without an end", "1", one(permitTaken{"b1.0": -1}), 3, "2 b1.0~-1"},
+			{"as many are free as another limit says", "2", one(permitTaken{"b1.0": 20000}), 3, "3 b1.0~20000"},
+		} {
+			s.prepare(t, "")
+			s.give(t, "p", tt.free, tt.taken)
+			for range 2 {
+				leave.limit = tt.limit
+				s.runPermits(t, s.wire, "permits_release", leave)
+				require.Equal(t, tt.then, s.permits(t, "p"), tt.what)
+			}
+			if tt.then == "none" {
+				require.Equal(t, "0", s.show(s.do(t, "EXISTS", k.Counter, k.Taken)), tt.what)
+				s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 1, limit: 5, life: 30000, most: 1, holders: []string{"b1"}})
+				require.Equal(t, "4 b1.0~30000", s.permits(t, "p"), "the next request sets the limit")
+			}
+		}
+
+		s.prepare(t, "")
+		s.give(t, "p", "0", permitTaken{"d1.0": 20000})
+		s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: 1, waits: 50000, deaf: true, n: 1, limit: 1, life: 30000, most: 1, holders: []string{"a1"}})
+		s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", limit: 1, most: 1, holders: []string{"d1"}})
+		require.Equal(t, "1 a wants 1d!", s.permits(t, "p"), "one waits")
+		leave.limit = 1
+		s.runPermits(t, s.wire, "permits_release", leave)
+		require.Equal(t, "none", s.permits(t, "p"))
 	})
 }
 

@@ -43,6 +43,9 @@ type Config struct {
 	// GatherAfter is how long a request for several permits waits before gathering. GatherTime is
 	// how long that request gathers the first time; zero means that sets do not gather either. See gatherTime.
 	GatherAfter, GatherTime time.Duration
+	// ForgetPermits makes releases remove the counter of a name whose permits are all free, if the
+	// counter is the limit of the newest request.
+	ForgetPermits bool
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not
 	// move the deadline. After two fifths of PlaceTime a manager that waits looks again, and a line

@@ -103,6 +103,9 @@ func (p *pool) requested(limit int64) { p.limit = limit }
 
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	op.Permits, op.Most, op.Limit, op.Lined = int(e.permits), int(e.most), p.limit, op.Verb == VerbAcquire
+	if op.Verb == VerbRelease && !m.cfg.ForgetPermits {
+		op.Limit = 0
+	}
 	p.fillLine(m, e.of, op)
 }
 

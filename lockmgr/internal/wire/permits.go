@@ -54,7 +54,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 		c.permitKeys(op.Name)
 		c.managerOnce(e, op, 0)
 		c.listen(ChannelOf(core.Permits, op.Name), "1", countOfPermits)
-		c.Args = append(c.Args, lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), flag(op.Leaves), strconv.Itoa(op.Most), strconv.Itoa(len(op.OtherNumbers)))
+		c.Args = append(c.Args, lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), flag(op.Leaves), strconv.FormatInt(op.Limit, 10), strconv.Itoa(op.Most), strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
 	}, readPermitsReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 3 {

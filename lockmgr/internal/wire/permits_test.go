@@ -111,9 +111,9 @@ func TestPermits_BadStates(t *testing.T) {
 // line. The manager is said once for all operations of a command.
 func TestPermits_Line(t *testing.T) {
 	const manager = "0102030405060708090a0b0c0d0e0f10"
-	op := core.Op{Kind: core.Permits, Verb: core.VerbRelease, Name: "a", Most: 3, ID: 5, OtherNumbers: []uint64{7}, Leaves: true}
+	op := core.Op{Kind: core.Permits, Verb: core.VerbRelease, Name: "a", Most: 3, ID: 5, OtherNumbers: []uint64{7}, Leaves: true, Limit: 4}
 	c := Encode(manager, &op)
-	require.Equal(t, []string{manager, "redisson_sc:{a}", "{a}:line", "{a}:wants", "5", "1", "3", "1"}, c.Args[:8])
+	require.Equal(t, []string{manager, "redisson_sc:{a}", "{a}:line", "{a}:wants", "5", "1", "4", "3", "1"}, c.Args[:9])
 	require.Equal(t, []string{"a", "{a}:timeout"}, c.Keys)
 	op = core.Op{Kind: core.Permits, Verb: core.VerbAcquire, Name: "a", Permits: 2, Most: 3, Limit: 9, ID: 6, Number: 8, Lease: time.Second, Waits: 2 * time.Second, Deaf: true}
 	c = Encode(manager, &op)
