@@ -86,6 +86,7 @@ func (w *world) managerOptions(h *host) lockmgr.Options {
 		Lease: w.set.lease, CommandTimeout: w.set.timeout, RetryTime: w.set.retry,
 		Linger: w.set.linger, PassCount: w.set.passCount, PassTime: w.set.passTime, Anonymous: w.set.kinds&telling == 0,
 		Replicas: lockmgr.Replicas{Acks: w.set.acks, Timeout: w.set.ackTime}, ConnectLater: w.set.kinds&lateDial != 0,
+		ForgetPermits: w.set.forget,
 	}
 	if w.set.kinds&slowLog != 0 {
 		o.Logger = slog.New(slowHandler{h})

@@ -121,6 +121,7 @@ type settings struct {
 
 	lease, timeout, retry   time.Duration // as in lockmgr.Options
 	linger, passTime        time.Duration
+	forget                  bool
 	passCount               int
 	keepAlive, writeTimeout time.Duration // of the client
 	latency                 []time.Duration
@@ -219,6 +220,7 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	if s.kinds&far != 0 {
 		s.latency[0] = s.timeout * time.Duration(25+r.IntN(8)) / 100
 	}
+	s.forget = r.IntN(2) == 0
 	return s
 }
 
@@ -261,9 +263,9 @@ func (s *settings) drawServers(r *rand.Rand) {
 }
 
 func (s *settings) String() string {
-	return fmt.Sprintf("kinds=[%v] managers=%d names=%d life=%v requests=%d strikes=%d lease=%v timeout=%v retry=%v linger=%v pass=%d "+
+	return fmt.Sprintf("kinds=[%v] managers=%d names=%d life=%v requests=%d strikes=%d lease=%v timeout=%v retry=%v linger=%v pass=%d forget=%v "+
 		"keepalive=%v+%v latency=%v hold=%v replicas=%d acks=%d of=%v", s.kinds, s.managers, s.names, s.life, s.requests, s.strikes, s.lease, s.timeout, s.retry,
-		s.linger, s.passCount, s.keepAlive, s.writeTimeout, s.latency, s.hold, s.replicas, s.acks, s.kindOf)
+		s.linger, s.passCount, s.forget, s.keepAlive, s.writeTimeout, s.latency, s.hold, s.replicas, s.acks, s.kindOf)
 }
 
 // stream returns a generator for one purpose of a seed, so that what one

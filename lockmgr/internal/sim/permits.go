@@ -46,6 +46,7 @@ func (permits) draw(s *settings, r *agenda.Rand) {
 		s.core.GatherAfter = r.LogBetween(ms, 2*time.Second)
 		s.core.GatherTime = min(r.LogBetween(4*s.latency, time.Second), s.core.Lease)
 	}
+	s.core.ForgetPermits = r.Percent(50)
 }
 
 // wantPermits chooses how many permits a request wants.
@@ -85,11 +86,11 @@ func (w *world) taken(l *lockName) (out []taken) {
 	return out
 }
 
-// free returns the counter of free permits, and whether there is one.
+// free returns how many permits the counter says are free, and whether there is a counter.
 func (w *world) free(l *lockName) (n int64, there bool) {
 	v := w.server.Get(l.key)
 	if v == nil {
-		return 0, false
+		return int64(w.set.limit - len(w.taken(l))), false
 	}
 	n, err := strconv.ParseInt(v.Text, 10, 64)
 	return n, err == nil
@@ -143,7 +144,11 @@ func (permits) holders(w *world, l *lockName) (out []holder) {
 }
 
 func (permits) run(c *command) (answer, error) {
+	_, was := c.n.w.free(c.name)
 	a, err := c.exec()
+	if _, is := c.n.w.free(c.name); was && !is {
+		c.n.w.cover.Permits.Forgotten++
+	}
 	if c.verb == core.VerbAcquire {
 		c.checkTaken(&a, err)
 	}
@@ -339,6 +344,7 @@ type PermitsCoverage struct {
 	Gathers        uint64 // tries that were refused and kept something
 	GatheredGrants uint64 // tries that were granted while they gathered
 	TakenAway      uint64 // holds whose permits an administrator gave back
+	Forgotten      uint64 // counters that a release removed
 }
 
 func (c *PermitsCoverage) add(o *PermitsCoverage) {
@@ -346,6 +352,7 @@ func (c *PermitsCoverage) add(o *PermitsCoverage) {
 	c.Gathers += o.Gathers
 	c.GatheredGrants += o.GatheredGrants
 	c.TakenAway += o.TakenAway
+	c.Forgotten += o.Forgotten
 }
 
 func (c *PermitsCoverage) each(f func(name string, n uint64)) {
@@ -353,6 +360,7 @@ func (c *PermitsCoverage) each(f func(name string, n uint64)) {
 	f("permits gathered", c.Gathers)
 	f("permits granted after gathering", c.GatheredGrants)
 	f("permits taken away", c.TakenAway)
+	f("counters forgotten", c.Forgotten)
 }
 
 func (permits) never(what string) bool {
