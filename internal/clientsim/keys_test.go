@@ -1,8 +1,13 @@
 package clientsim
 
 import (
+	"os"
 	"strconv"
+	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/luaserver"
 	"github.com/holdfast-go/holdfast/internal/resp"
@@ -65,3 +70,50 @@ func (k keyspace) setHash(key string, life time.Duration, pairs ...string) {
 
 // engine runs the scripts of all seeds, which run one after the other.
 var engine = luaserver.NewEngine()
+
+// undeclared begins what a run has seen of a key that is not among the KEYS of a script.
+const undeclared = "undeclared: "
+
+// keyOf returns the first key of a command of a script, or "".
+func keyOf(call []string) string {
+	switch strings.ToUpper(call[0]) {
+	case "PUBLISH", "SPUBLISH", "PUBSUB", "TIME", "CLUSTER", "INFO":
+		return ""
+	}
+	return call[1]
+}
+
+// kindOfKey returns what the table of package wire calls a key that is not among the KEYS.
+func kindOfKey(key string) string {
+	switch {
+	case strings.Contains(key, ":rwlock_timeout:"):
+		return "reader"
+	case strings.HasPrefix(key, "redisson_lock_token:"):
+		return "token"
+	case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
+		return "queue"
+	case strings.HasSuffix(key, "line"), strings.HasSuffix(key, "wants"):
+		return "line"
+	}
+	return key
+}
+
+// undeclaredKeys returns the table of package wire as what runs see.
+func undeclaredKeys(t *testing.T) (all []string) {
+	page, err := os.ReadFile("../../lockmgr/internal/wire/doc.go")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(page), "itself, in the slot of its KEYS:\n//\n")
+	table, _, found := strings.Cut(table, "\n//\n")
+	require.True(t, found)
+	kind := ""
+	for line := range strings.Lines(table) {
+		words := strings.Fields(strings.TrimPrefix(line, "//"))
+		if !strings.HasPrefix(line, "//\t  ") {
+			kind, words = words[0], words[1:]
+		}
+		for _, script := range words {
+			all = append(all, undeclared+script+" "+kind)
+		}
+	}
+	return all
+}

@@ -204,7 +204,12 @@ func (s *server) eval(c *conn, name string, args []string) any {
 		}
 		s.keys = s.apart[c.from]
 	}
-	out := engine.Run(script, keys, args[3+n:], s.plain)
+	out := engine.Run(script, keys, args[3+n:], func(call []string) any {
+		if key := keyOf(call); key != "" && !slices.Contains(keys, key) {
+			s.w.seen[undeclared+script.Name+" "+kindOfKey(key)]++
+		}
+		return s.plain(call)
+	})
 	s.follow(c, script.Name, keys, args[3+n:], out)
 	s.tracef("  server: %s script %.6s keys %q args %q: %v", c, script.SHA, keys, args[3+n:], out)
 	return out

@@ -83,7 +83,21 @@
 //
 // The keys of a moving slot are at two masters. A master refuses a script if the master has some of
 // the KEYS but not all. So channels, and keys that seldom exist, are no KEYS. A script names
-// further keys itself, in the slot of its KEYS. If a further key is missing, the key may be at the
+// further keys itself, in the slot of its KEYS:
+//
+//	line    acquire acquire_many release release_many transfer
+//	        readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
+//	        permits_acquire permits_transfer permits_release permits_return inspect
+//	token   acquire release release_many readwrite_acquire readwrite_release several_acquire several_release
+//	reader  readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
+//	queue   inspect
+//
+// line is the line of those who wait, token the counter of a lock that is granted by message,
+// reader the end of a reader, and queue that of a fair lock. A server that refuses such keys can
+// have plain and fair locks all the same: each use of line and token may fail. All scripts give
+// their keys to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
+//
+// If a further key is missing, the key may be at the
 // other master. If a script would take a missing key for expired, the script makes the server fail
 // it before it writes: see readwrite_acquire.lua. So the failure says that the script has recorded
 // nobody. The failure concerns the locks of the command only: the server is not in trouble.
