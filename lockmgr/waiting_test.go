@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -288,21 +289,52 @@ func TestAnswer_AlwaysTooLate(t *testing.T) {
 	})
 }
 
-// Another client may shorten the life of its record, or die, without a message. A waiter looks every
-// few seconds, whatever it was told before.
+// Another client may shorten the life of its record, or die, without a message. A waiter of any kind looks every few
+// seconds, whatever the waiter was told before.
 func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		w.server.HSet("a", "java:1", "1")
-		w.server.SetTTL("a", 20*second)
-		f := m.LockAsync("a")
-		time.Sleep(second)
-		w.server.SetTTL("a", 2*second)
-		start := time.Now()
-		l := mustAwait(t, f)
-		require.Less(t, time.Since(start), 6*second)
-		mustUnlock(t, l)
-	})
+	plain := func(s *miniredis.Miniredis, life time.Duration) {
+		s.HSet("a", "java:1", "1")
+		s.SetTTL("a", life)
+	}
+	written := func(s *miniredis.Miniredis, life time.Duration) {
+		s.HSet("a", "mode", "write", "java:1:write", "1")
+		s.SetTTL("a", life)
+	}
+	holds := map[string]func(s *miniredis.Miniredis, life time.Duration){
+		"plain":  plain,
+		"fair":   plain,
+		"set":    plain,
+		"reader": written,
+		"writer": func(s *miniredis.Miniredis, life time.Duration) {
+			s.HSet("a", "mode", "read", "java:1", "1")
+			s.SetTTL("a", life)
+			_ = s.Set("{a}:java:1:rwlock_timeout:1", "1")
+			s.SetTTL("{a}:java:1:rwlock_timeout:1", life)
+		},
+		"set of readers": written,
+		"set of writers": written,
+		"permits": func(s *miniredis.Miniredis, life time.Duration) {
+			_ = s.Set("a", "0")
+			_, _ = s.ZAdd("{a}:timeout", float64(time.Now().Add(life).UnixMilli()), "permit of others")
+		},
+	}
+	for _, kind := range kinds {
+		t.Run(kind.title, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, _ := w.manager(lockmgr.Options{})
+				hold := holds[kind.title]
+				hold(w.server, 20*second)
+				f := kind.ask(m, "a")
+				time.Sleep(second)
+				requirePending(t, f)
+				hold(w.server, 2*second)
+				start := time.Now()
+				l := mustAwait(t, f)
+				require.Less(t, time.Since(start), 6*second)
+				mustUnlock(t, l)
+			})
+		})
+	}
 }
 
 // A burst of requests does not delay answers of the server: the deadline of a lease
