@@ -377,6 +377,24 @@ func TestFair_BadRequests(t *testing.T) {
 	awaitNoKeys(t, s)
 }
 
+// A plain request of another process gets a free fair lock, although some wait for it. The waiters fail with ErrKind.
+func TestFair_PlainRequestOfAnotherProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		_, _ = w.server.RPush("redisson_lock_queue:{f}", "java:1") // the first waiter takes its time
+		_, _ = w.server.ZAdd("redisson_lock_timeout:{f}", float64(time.Now().Add(time.Hour).UnixMilli()), "java:1")
+		waits := []*futures.Future[*lockmgr.Lock]{m.LockAsync("f", lockmgr.Fair()), m.LockAsync("f", lockmgr.Fair())}
+		time.Sleep(second)
+		require.Len(t, queue(t, other, "f"), 3)
+		l := mustTryLock(t, other, "f")
+		for _, f := range waits {
+			require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrKind)
+		}
+		require.True(t, l.Valid())
+		mustUnlock(t, l)
+	})
+}
+
 // A manager that closes leaves no place, and those behind it get the lock.
 func TestFair_Close(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})

@@ -337,6 +337,24 @@ func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
 	}
 }
 
+// A fair waiter looks every few seconds, too, if one before it leaves the queue without a message.
+func TestFair_LooksAgainBehindAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		_, _ = w.server.RPush("redisson_lock_queue:{a}", "java:1")
+		_, _ = w.server.ZAdd("redisson_lock_timeout:{a}", float64(time.Now().Add(time.Hour).UnixMilli()), "java:1")
+		f := m.LockAsync("a", lockmgr.Fair())
+		time.Sleep(second)
+		requirePending(t, f)
+		_, _ = w.server.Lpop("redisson_lock_queue:{a}")
+		_, _ = w.server.ZRem("redisson_lock_timeout:{a}", "java:1")
+		start := time.Now()
+		l := mustAwait(t, f)
+		require.Less(t, time.Since(start), 6*second)
+		mustUnlock(t, l)
+	})
+}
+
 // A burst of requests does not delay answers of the server: the deadline of a lease
 // may depend on them.
 func TestManager_AnswersOvertakeRequests(t *testing.T) {
