@@ -194,9 +194,8 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 
 // ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the holders with
 // the given IDs: see [Lock.HolderID] and Owner of [Holder]. Other readers, and a holder that has
-// the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. If other
-// readers stay, no message is sent: the removed holders learn of their loss at their next renewal.
-// The error matches ErrInvalidOption if there is no ID.
+// the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. The error
+// matches ErrInvalidOption if there is no ID.
 //
 // The server learns of a handoff in memory up to 32 ms late. Until the server does, the server
 // knows the lock by the ID of the hold before. The old ID removes the lock, and the new ID does

@@ -52,6 +52,64 @@ func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	})
 }
 
+// That holds for locks of all kinds, also if others wait, and for a reader that was removed beside other readers.
+func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
+	asks := map[string]func(*lockmgr.Manager, string, ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]{}
+	for _, kind := range kinds {
+		asks[kind.title] = kind.ask
+	}
+	for _, tt := range []struct {
+		before, holds string // the hold that m has waited for, and its own
+		waits         string // behind the hold of m
+		stays         bool   // another reader
+	}{
+		{before: "plain", holds: "plain"},
+		{before: "plain", holds: "plain", waits: "plain"},
+		{before: "fair", holds: "fair"},
+		{before: "fair", holds: "fair", waits: "fair"},
+		{before: "writer", holds: "writer"},
+		{before: "writer", holds: "writer", waits: "writer"},
+		{before: "writer", holds: "writer", waits: "reader"},
+		{before: "writer", holds: "reader"},
+		{before: "writer", holds: "reader", waits: "writer"},
+		{before: "writer", holds: "reader", stays: true},
+		{before: "writer", holds: "reader", stays: true, waits: "writer"},
+		{before: "plain", holds: "set"},
+		{before: "writer", holds: "set of writers"},
+		{before: "writer", holds: "set of readers", stays: true},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, other := w.managers(lockmgr.Options{Linger: time.Hour})
+				third, _ := w.manager(lockmgr.Options{})
+				beside := mustAwait(t, asks[tt.before](other, "a"))
+				f := asks[tt.holds](m, "a")
+				time.Sleep(second)
+				mustUnlock(t, beside)
+				l := mustAwait(t, f)
+				if tt.stays {
+					beside = mustLock(t, other, "a", lockmgr.Shared())
+				}
+				time.Sleep(second)
+				if f = nil; tt.waits != "" {
+					f = asks[tt.waits](third, "a")
+				}
+				time.Sleep(second)
+				start := time.Now()
+				require.True(t, must(other.ForceUnlockHolders(ctx, "a", l.HolderID()))(t))
+				<-l.Lost()
+				require.Less(t, time.Since(start), second, "long before the next renewal")
+				if tt.stays {
+					mustUnlock(t, beside)
+				}
+				if f != nil {
+					mustUnlock(t, mustAwait(t, f))
+				}
+			})
+		})
+	}
+}
+
 // A record that becomes one of a read-write lock ends the wait of those who want a
 // plain lock: those who have it exclude nobody who asks for another kind.
 func TestRecord_OfAnotherKindEndsTheWait(t *testing.T) {

@@ -1,5 +1,5 @@
 -- force.lua removes a lock, if it is still held as it was when somebody looked,
--- and tells those who wait.
+-- and tells those who wait, and the manager of the holder.
 --
 -- KEYS[1]   lock
 -- KEYS[2]   queue            only of a fair lock: its first member is told
@@ -35,4 +35,8 @@ if type(first) == 'string' then
   channel = channel .. ':' .. (string.match(first, '^(.*):%d+:f$') or first)
 end
 redis.pcall('PUBLISH', channel, ARGV[1])
+local manager = KEYS[2] and string.match(ARGV[3], '^(.*):%d+:f$')
+if manager and channel ~= ARGV[2] .. ':' .. manager then
+  redis.pcall('PUBLISH', ARGV[2] .. ':' .. manager, ARGV[1])
+end
 return 1

@@ -140,7 +140,11 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	case "readwrite_transfer":
 		args = append(slices.Clip(args), "{"+keys[0]+"}", "redisson_rwlock:{"+keys[0]+"}")
 	case "readwrite_release":
-		args = append(append([]string{"", "{" + keys[0] + "}"}, args...), "redisson_rwlock:{"+keys[0]+"}")
+		want := ""
+		if args[0] == "force" {
+			want, args = args[0], args[1:]
+		}
+		args = append(append([]string{want, "{" + keys[0] + "}"}, args...), "redisson_rwlock:{"+keys[0]+"}")
 	case "release_many":
 		owners := args
 		args = nil

@@ -2,7 +2,8 @@
 --
 -- KEYS[1]   lock
 -- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what the manager wants of the
---           line, if it joins the line behind others, for a writer; or empty: see line.lua
+--           line, if it joins the line behind others, for a writer; or "force": the holders are removed by somebody
+--           else, and are told; or empty: see line.lua
 -- ARGV[2]   the prefix of the readers' keys
 -- ARGV[3..] every holder of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
@@ -11,7 +12,8 @@
 --         integer     released; how many clients subscribe that stand in no line
 --         bulk string released, but the message could not be published: why
 --         array       released. One element: others still read, so there was no message; how many clients
---                     subscribe that stand in no line, or -1 when the server would not say. Two elements:
+--                     subscribe that stand in no line, or -1 when the server would not say. After "force" there
+--                     was a message, and the element is the number or the text as above. Two elements:
 --                     the number or the text as above, and 1: a manager of the line was told; or 2: this manager
 --                     has joined the line, too
 --
@@ -92,6 +94,11 @@ end
 local ok, told, given = true, nil, nil
 if line then
   ok, told, given = pcall(line.serve, key)
+end
+if ARGV[1] == 'force' then
+  -- The managers of the removed holders look after a message of a script that has served no line.
+  local reached = publish(channel, wrote and '1' or '0')
+  return left and {reached} or reached
 end
 -- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look
 -- again.

@@ -114,6 +114,12 @@ var rwScriptTests = []struct {
 		then: `L: mode=write you:1:write=1 you:1=1 for 20000; R:you:1: "1" for 20000`},
 	{what: "another's", given: otherReads, script: "readwrite_release", args: "me:1", reply: "nil",
 		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
+	{what: "by force, the last reader", given: oneReader, script: "readwrite_release", args: "force me:1", reply: "1", told: "0", again: "nil"},
+	{what: "by force, others still read", given: bothRead, script: "readwrite_release", args: "force me:1", reply: "[1]", told: "0",
+		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`, again: "nil"},
+	{what: "by force, others read, for much less", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 10000",
+		script: "readwrite_release", args: "force me:1", reply: "[1]", told: "0", then: `L: mode=read you:1=1 for 10000; R:you:1: "1" for 10000`, again: "nil"},
+	{what: "by force, the writer", given: oneWriter, script: "readwrite_release", args: "force me:1", reply: "1", told: "1", again: "nil"},
 	{what: "a plain lock", given: plainLock, script: "readwrite_release", args: "you:1", reply: "nil", then: "L: you:1=1 for 20000"},
 
 	{what: "a reader", given: bothRead, script: "readwrite_renew", args: "50000 read me:1", reply: "[]",

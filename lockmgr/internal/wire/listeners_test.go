@@ -148,6 +148,7 @@ func TestUnheard(t *testing.T) {
 		{Force(core.Exclusive, "a", nil), number(0), ""},
 		{Force(core.Exclusive, "a", nil), number(-1), ""},
 		{ForceEntries("a", nil), number(0), "SPUBLISH " + sides + " 1"},
+		{ForceEntries("a", nil), *ints(0), "SPUBLISH " + sides + " 1"},
 		{ReturnPermits("a", nil), number(1), "SPUBLISH " + permits + " 1"},
 		{LimitPermits("a", "set", 1, 1), number(-1), ""},
 		{Inspect("a", false), Answer{Kind: Array, Array: []Answer{number(-2), number(0), {}}}, ""},

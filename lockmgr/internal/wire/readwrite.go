@@ -89,9 +89,17 @@ const WriterEnd = ":write"
 // ForceEntries returns the command that removes the entries with the given fields from the record
 // of a read-write lock. The answer is Nil if the record has none of the fields.
 func ForceEntries(name string, fields []string) Command {
-	c := Command{Script: rwRelease, Keys: []string{name}, Args: append([]string{"", tagged(name)}, fields...)}
-	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfShared)
+	c := Command{Script: rwRelease, Keys: []string{name}, Args: append([]string{"force", tagged(name)}, fields...)}
+	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfForced)
 	return c
+}
+
+// countOfForced is the count of ForceEntries. The script has published a message, also if others still read.
+func countOfForced(a *Answer) (*int64, bool) {
+	if a.is(Int) {
+		a = &a.Array[0]
+	}
+	return countOfPublished(a)
 }
 
 // sideWord is the mode of a record that an entry of a side is in.
