@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,7 +123,7 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 		{"fenced", options{lockmgr.Fenced()}, options{lockmgr.Fenced()}, false, options{lockmgr.Fenced()}},
 		{"fenced after plain", nil, options{lockmgr.Fenced()}, false, options{lockmgr.Fenced()}},
 		{"fair", options{lockmgr.Fair()}, options{lockmgr.Fair()}, false, nil},
-		{"fenced fair", options{lockmgr.Fair(), lockmgr.Fenced()}, options{lockmgr.Fair(), lockmgr.Fenced()}, false, options{lockmgr.Fair(), lockmgr.Fenced()}},
+		{"fenced fair", options{lockmgr.Fair(), lockmgr.Fenced()}, options{lockmgr.Fair(), lockmgr.Fenced()}, false, options{lockmgr.Fenced()}},
 		{"writer", options{lockmgr.Exclusive()}, options{lockmgr.Exclusive()}, false, options{lockmgr.Exclusive()}},
 		{"fenced writer", options{lockmgr.Exclusive(), lockmgr.Fenced()}, options{lockmgr.Exclusive(), lockmgr.Fenced()}, false, options{lockmgr.Exclusive(), lockmgr.Fenced()}},
 		{"reader after writer", options{lockmgr.Exclusive()}, options{lockmgr.Shared()}, false, options{lockmgr.Exclusive()}},
@@ -151,9 +152,9 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 					notWhile(t, f, theirs)
 					mustUnlock(t, theirs)
 				}
-				if tt.what == "fair" {
+				if strings.HasSuffix(tt.what, "fair") {
 					f.Cancel() // it hears no message of a plain lock
-					continue
+					f = m.LockAsync(name, tt.waits...)
 				}
 				ours := mustAwait(t, f)
 				if theirs != nil {
