@@ -26,13 +26,16 @@ type cluster struct {
 type clusterCase struct {
 	version string
 	classic bool
+	masters int
 }
 
 // clusterCases are the versions of Redisson with the channels that they can use.
 var clusterCases = []clusterCase{
-	{oldest, true}, // it has no others
-	{newest, false},
-	{newest, true},
+	{oldest, true, 3}, // it has no others
+	{newest, false, 3},
+	{newest, true, 3},
+	{oldest, true, 1}, // with a replica: a node that met no other does not say its address
+	{newest, false, 1},
 }
 
 // startWorlds returns the world of each version.
@@ -47,16 +50,17 @@ func startWorlds(t *testing.T) map[string]*world {
 }
 
 func (c clusterCase) String() string {
+	channels := "sharded"
 	if c.classic {
-		return c.version + "/classic"
+		channels = "classic"
 	}
-	return c.version + "/sharded"
+	return fmt.Sprintf("%s/%s, masters: %d", c.version, channels, c.masters)
 }
 
 // inCluster returns a world with the agent of w, and with a cluster in place of its server.
-func (w *world) inCluster(t *testing.T, replicas int, classic bool) *world {
+func (w *world) inCluster(t *testing.T, by clusterCase, replicas int) *world {
 	t.Helper()
-	c := &cluster{Cluster: redistest.StartCluster(t, 3, replicas), classic: classic}
+	c := &cluster{Cluster: redistest.StartCluster(t, by.masters, replicas), classic: by.classic}
 	in := *w
 	in.cluster = c
 	var err error
@@ -125,7 +129,11 @@ func TestCluster_WakeUps(t *testing.T) {
 			continue
 		}
 		t.Run(c.String(), func(t *testing.T) {
-			w := worlds[c.version].inCluster(t, 0, c.classic)
+			replicas := 0
+			if c.masters == 1 {
+				replicas = 1
+			}
+			w := worlds[c.version].inCluster(t, c, replicas)
 			w.requireEmptyAtEnd(t)
 			g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{})
 			var byGo, byJava []time.Duration
@@ -267,12 +275,12 @@ const atOnceLease = 10 * time.Second
 func TestCluster_Failover(t *testing.T) {
 	worlds := startWorlds(t)
 	for _, c := range clusterCases {
-		if worlds[c.version] == nil {
+		if worlds[c.version] == nil || c.masters == 1 { // nobody elects the replica of the only master
 			continue
 		}
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			w := worlds[c.version].inCluster(t, 1, c.classic)
+			w := worlds[c.version].inCluster(t, c, 1)
 			victim := w.cluster.Nodes[0]
 			locks := w.startFailovers(t, victim)
 			w.cluster.awaitReplica(t, victim)
