@@ -233,8 +233,9 @@ func (w *world) startGoWaitOf(t testing.TB, g goSide, kind, name string) *wait {
 	return waiting
 }
 
-// promptLimit bounds the p99 of the times that waiters take to get a lock that was unlocked.
-const promptLimit = 50 * time.Millisecond
+// promptLimit bounds the p99 of the times that waiters take to get a lock that was unlocked. A waiter that hears no
+// message takes a second or more.
+const promptLimit = 500 * time.Millisecond
 
 // requirePrompt checks that 99 of 100 waiters got the lock within promptLimit.
 func requirePrompt(t testing.TB, who string, took []time.Duration) {

@@ -200,6 +200,15 @@ func requirePending(t testing.TB, f *futures.Future[*lockmgr.Lock], what ...any)
 	require.False(t, faults.Settled(f), what...)
 }
 
+// requireOnceWithin repeats a scenario until its wait is shorter than a limit once. A fault makes each wait longer, a busy
+// machine makes some longer.
+func requireOnceWithin(t testing.TB, limit time.Duration, wait func() time.Duration, what ...any) {
+	t.Helper()
+	for end := time.Now().Add(faults.Patience); wait() >= limit; {
+		require.True(t, time.Now().Before(end), what...)
+	}
+}
+
 // requireRenewed watches locks for longer than they are valid without a renewal.
 func requireRenewed(t testing.TB, lease time.Duration, held ...*lockmgr.Lock) {
 	t.Helper()

@@ -280,14 +280,20 @@ func TestServer_ReleasesJoinTheLine(t *testing.T) {
 					mustUnlock(t, l)
 				}
 			}
-			var other sync.WaitGroup
-			other.Go(func() { turns(a, 200) })
-			turns(b, 300)
-			other.Wait()
-			scripts, start := a.Stats().Scripts, time.Now()
-			turns(b, 100)
-			require.LessOrEqual(t, a.Stats().Scripts-scripts, uint64(2), "it gives the lock on, and leaves")
-			require.Less(t, time.Since(start), time.Second, "a grant that nobody takes would last for two seconds")
+			requireOnceWithin(t, 1500*time.Millisecond, func() (longest time.Duration) {
+				var other sync.WaitGroup
+				other.Go(func() { turns(a, 200) })
+				turns(b, 300)
+				other.Wait()
+				scripts := a.Stats().Scripts
+				for range 10 {
+					start := time.Now()
+					turns(b, 10)
+					longest = max(longest, time.Since(start))
+				}
+				require.LessOrEqual(t, a.Stats().Scripts-scripts, uint64(2), "it gives the lock on, and leaves")
+				return longest
+			}, "a grant that nobody takes would last for two seconds")
 			faults.Eventually(t, func() bool {
 				left := strings.Fields(faults.Do(t, s, "KEYS", "*"))
 				return len(slices.DeleteFunc(left, func(key string) bool { return key == "redisson_lock_token:{a}" })) == 0

@@ -102,6 +102,29 @@ var fakeSleeps = map[string][]string{
 // A sleep that a machine is too slow for makes a test fail now and then, and one that is long enough for all
 // machines is wasted on most.
 func TestSleeps_AreListed(t *testing.T) {
+	found := inFolders(t, sleepers)
+	for folder, names := range found {
+		for name := range names {
+			if realSleeps[folder][name] == "" && !slices.Contains(fakeSleeps[folder], name) {
+				t.Errorf("%s: %s sleeps. A test waits for an event, sleeps in fake time, or has a reason in sleeps_test.go", folder, name)
+			}
+		}
+	}
+	for folder, names := range realSleeps {
+		for name := range names {
+			require.True(t, found[folder][name], "%s: %s sleeps no more", folder, name)
+			require.NotContains(t, fakeSleeps[folder], name, folder)
+		}
+	}
+	for folder, names := range fakeSleeps {
+		for _, name := range names {
+			require.True(t, found[folder][name], "%s: %s sleeps no more", folder, name)
+		}
+	}
+}
+
+// inFolders returns what find finds in the test files of each folder.
+func inFolders(t *testing.T, find func(t *testing.T, texts ...string) map[string]bool) map[string]map[string]bool {
 	found := map[string]map[string]bool{}
 	repo := os.DirFS(root)
 	require.NoError(t, fs.WalkDir(repo, ".", func(name string, d fs.DirEntry, err error) error {
@@ -123,27 +146,10 @@ func TestSleeps_AreListed(t *testing.T) {
 			}
 			texts = append(texts, string(text))
 		}
-		found[name] = sleepers(t, texts...)
+		found[name] = find(t, texts...)
 		return nil
 	}))
-	for folder, names := range found {
-		for name := range names {
-			if realSleeps[folder][name] == "" && !slices.Contains(fakeSleeps[folder], name) {
-				t.Errorf("%s: %s sleeps. A test waits for an event, sleeps in fake time, or has a reason in sleeps_test.go", folder, name)
-			}
-		}
-	}
-	for folder, names := range realSleeps {
-		for name := range names {
-			require.True(t, found[folder][name], "%s: %s sleeps no more", folder, name)
-			require.NotContains(t, fakeSleeps[folder], name, folder)
-		}
-	}
-	for folder, names := range fakeSleeps {
-		for _, name := range names {
-			require.True(t, found[folder][name], "%s: %s sleeps no more", folder, name)
-		}
-	}
+	return found
 }
 
 func TestSleeps_AreFound(t *testing.T) {
@@ -168,7 +174,16 @@ var table = []func(){func() { time.Sleep(1) }}
 // in fake time what they sleep in: they call synctest.Test, or a function of the package that does. A
 // time-out in a select is no sleep.
 func sleepers(t *testing.T, texts ...string) map[string]bool {
-	calls, sleeps := map[string]map[string]bool{}, map[string]bool{}
+	return inRealTime(t, func(n *ast.CallExpr, limit bool) bool {
+		called := callee(n)
+		return called == "time.Sleep" || called == "time.After" && !limit
+	}, texts...)
+}
+
+// inRealTime returns the functions and variables of a package's test files that have a call of a sort, but for those
+// that run in fake time. limit reports whether the call is a time-out in a select.
+func inRealTime(t *testing.T, is func(call *ast.CallExpr, limit bool) bool, texts ...string) map[string]bool {
+	calls, found := map[string]map[string]bool{}, map[string]bool{}
 	for _, text := range texts {
 		file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
 		require.NoError(t, err)
@@ -183,11 +198,10 @@ func sleepers(t *testing.T, texts ...string) map[string]bool {
 					case *ast.CommClause:
 						limits = append(limits, n.Comm)
 					case *ast.CallExpr:
-						called := callee(n)
-						calls[name][called] = true
+						calls[name][callee(n)] = true
 						limit := slices.ContainsFunc(limits, func(l ast.Node) bool { return l != nil && l.Pos() <= n.Pos() && n.End() <= l.End() })
-						if called == "time.Sleep" || called == "time.After" && !limit {
-							sleeps[name] = true
+						if is(n, limit) {
+							found[name] = true
 						}
 					}
 					return true
@@ -206,8 +220,8 @@ func sleepers(t *testing.T, texts ...string) map[string]bool {
 			}
 		}
 	}
-	maps.DeleteFunc(sleeps, func(name string, _ bool) bool { return fake[name] })
-	return sleeps
+	maps.DeleteFunc(found, func(name string, _ bool) bool { return fake[name] })
+	return found
 }
 
 // declared returns what a declaration declares.
