@@ -2,6 +2,8 @@ package lockmgr_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -80,6 +82,49 @@ func TestOptions_Prefix(t *testing.T) {
 	for _, e := range all {
 		if g, ok := e.(lockmgr.EventGranted); ok {
 			require.Regexp(t, "^(a:|\"a:)", g.Name)
+		}
+	}
+}
+
+// Prefixes do not keep the records of processes apart: see SECURITY.md. A user with the pattern of the records reads and
+// forges those of other prefixes, a user that may only read does not forge them, and a user without it does neither.
+func TestOptions_PrefixOfRecords(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rules := func(prefix string) []string { return strings.Fields(strings.ReplaceAll(allPrivilege, "app:", prefix)) }
+	without := func(rules []string) []string {
+		return slices.DeleteFunc(rules, func(r string) bool { return r == "~holdfast:manager:*" })
+	}
+	setUser(t, s, "one", rules("one:")...)
+	setUser(t, s, "two", rules("two:")...)
+	setUser(t, s, "reader", append(without(rules("three:")), "%R~holdfast:manager:*")...)
+	setUser(t, s, "stranger", without(rules("four:"))...)
+	m := dialAs(t, s.Addr(), "one", lockmgr.Options{Prefix: "one:", Process: billing})
+	mustLock(t, m, "a", lockmgr.Note("invoice 42"))
+	var record string
+	faults.Eventually(t, func() bool { record = faults.Do(t, s, "KEYS", "holdfast:manager:*"); return record != "" }, "the record")
+	for user, may := range map[string]struct{ read, write bool }{"two": {true, true}, "reader": {true, false}, "stranger": {}} {
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{s.Addr()}, Username: user, Password: secret, DisableCache: true, ForceSingleClient: true,
+		})
+		require.NoError(t, err)
+		defer client.Close()
+		do := func(words ...string) (string, error) {
+			return client.Do(faults.Patient(t), client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()).ToString()
+		}
+		require.ErrorContains(t, errOf(do("HGETALL", "one:a")), "NOPERM", user)
+		text, err := do("GETRANGE", record, "0", "-1")
+		if may.read {
+			require.NoError(t, err, user)
+			require.Contains(t, text, "billing", user)
+			require.Contains(t, text, "invoice 42", user)
+		} else {
+			require.ErrorContains(t, err, "NOPERM", user)
+		}
+		if _, err = do("SET", record, text, "XX", "KEEPTTL"); may.write {
+			require.NoError(t, err, user)
+		} else {
+			require.ErrorContains(t, err, "NOPERM", user)
 		}
 	}
 }
