@@ -106,7 +106,7 @@ func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 0)
 	stopped, dials := c.Nodes[0], atomic.Int32{}
 	m := must(lockmgr.Dial(rueidis.ClientOption{
-		InitAddress: c.Addrs(), Dialer: net.Dialer{Timeout: faults.Patience},
+		InitAddress: c.Addrs(), Dialer: net.Dialer{Timeout: faults.Patience}, ConnWriteTimeout: faults.Patience,
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if addr == stopped.Addr() {
 				dials.Add(1)
@@ -127,7 +127,7 @@ func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 	faults.Eventually(t, func() bool { return dials.Load() > before }, "a dial")
 	begin := time.Now()
 	mustClose(t, m)
-	require.Less(t, time.Since(begin), faults.Patience/2, "the time-out of a dial is faults.Patience")
+	require.Less(t, time.Since(begin), faults.Patience/2, "the time-outs of a dial are faults.Patience")
 	asking.Wait()
 }
 

@@ -148,12 +148,12 @@ func TestDemoted_CloseWhileTheAddressHangs(t *testing.T) {
 	servers := redistest.StartReplicas(t, 1)
 	proxy := faultproxy.Start(t, servers[1].Addr())
 	m := must(lockmgr.Dial(rueidis.ClientOption{
-		InitAddress: []string{proxy.Addr()}, Dialer: net.Dialer{Timeout: faults.Patience},
+		InitAddress: []string{proxy.Addr()}, Dialer: net.Dialer{Timeout: faults.Patience}, ConnWriteTimeout: faults.Patience,
 	}, lockmgr.Options{RetryTime: time.Second}))(t)
 	proxy.StallHandshakes()
 	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "a")), lockmgr.ErrReadOnly)
 	faults.Eventually(t, func() bool { return proxy.Connections() == 2 }, "it connects once more")
 	begin := time.Now()
 	_ = m.Close(faults.Patient(t))
-	require.Less(t, time.Since(begin), faults.Patience/2, "the time-out of a dial is faults.Patience")
+	require.Less(t, time.Since(begin), faults.Patience/2, "the time-outs of a dial are faults.Patience")
 }
