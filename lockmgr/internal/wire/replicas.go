@@ -234,7 +234,8 @@ func unrenewed(b *batch, t *task) *Failure {
 		return inPassing(a.Failure)
 	case a.Failure != nil:
 		f := *a.Failure
-		f.Final = false // the operation itself has succeeded
+		f.Scattered = f.Scattered || f.Final // an answer about this record
+		f.Final = false                      // the operation itself has succeeded
 		return &f
 	case r.Ran != core.Yes || !r.OK:
 		return taken

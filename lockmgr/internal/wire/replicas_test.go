@@ -97,7 +97,8 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 		c := &commands[i]
 		switch {
 		case c.Script != nil && slices.ContainsFunc(c.Keys, func(key string) bool { return s.secret[key] }):
-			answers[i] = refusal(Permission)
+			text := "NOPERM No permissions to access a key"
+			answers[i] = serverFailure(errors.New(text), text).Answer()
 		case c.blocks && s.waitErr != nil:
 			answers[i] = serverFailure(s.waitErr, s.waitErr.Error()).Answer()
 		case c.blocks:
@@ -223,6 +224,7 @@ func TestReplicas_EachForItsOwnReason(t *testing.T) {
 			for range 2 {
 				r := <-replies
 				require.Equal(t, r.Op.Name != forbidden, errors.Is(r.Err, errTaken), r.Op.Name)
+				require.True(t, r.OnlyThis, "the server has answered, and is not in trouble")
 			}
 			require.NotContains(t, s.sent, "WAIT")
 		})
