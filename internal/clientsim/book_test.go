@@ -96,8 +96,9 @@ type request struct {
 	// may have had the lock.
 	forcedUnseen bool
 
-	base   int // one more than the grants of others when counting began
-	baseAt time.Time
+	base    int // one more than the grants of others when counting began
+	baseAt  time.Time
+	extends time.Time // until when Extend has it live
 }
 
 // A hold is a lock that a caller has.
@@ -109,7 +110,6 @@ type hold struct {
 	over     bool            // given back
 	ctx      context.Context // of Lock.Context; may be nil
 	passed   bool            // no script has taken it for this hold
-	extends  time.Time       // until when Extend has it live
 	early    time.Time       // when a script first took it or passed it on; zero: it was passed on in memory
 	late     int             // how often it was seen neither valid nor lost
 	lost     bool            // seen to be lost
@@ -451,9 +451,9 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 	now := time.Now()
 	e := b.managers[mgr.ID()]
 	e.killed, e.excused, e.until = now, true, map[string]time.Time{"": now.Add(b.w.set.lease)}
-	for _, q := range b.all { // the release of a fixed lease may be on its way
-		if q.mgr == mgr.ID() && q.lease > 0 && !q.end.IsZero() && now.Sub(q.end) < b.w.set.timeout+8*b.w.slowest() {
-			q.parts(func(name string, _ feature) { e.until[name] = later(e.until[name], now.Add(q.lease)) })
+	for _, q := range b.all { // the release of a fixed or prolonged lease may be on its way
+		if q.mgr == mgr.ID() && !q.end.IsZero() && now.Sub(q.end) < b.w.set.timeout+8*b.w.slowest() {
+			q.parts(func(name string, _ feature) { e.until[name] = later(later(e.until[name], now.Add(q.lease)), q.extends) })
 		}
 	}
 	for name, p := range b.names {

@@ -43,7 +43,7 @@
 // can't be met.
 //
 // Nothing draws these yet: a slot while it is being moved (ASK and TRYAGAIN;
-// slots move at once here), Options.Channels other than the default, SetLimit of
+// slots move at once here), Options.Channels other than the default, Options.Prefix, SetLimit of
 // permits, a stranger that takes permits or has a place at the head of a fair
 // queue, Explain, Inspect and Scan, a host that is suspended, MaxWaiters and
 // MaxLocks, one cluster master that stops alone. Lead is drawn only with options

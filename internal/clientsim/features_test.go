@@ -156,7 +156,6 @@ var apart = []impossible{
 	{featuresOf(maxWait), featuresOf(tryOnce), "the options contradict each other: promise13b"},
 	{featuresOf(fixedLease), featuresOf(maxHold), "the options contradict each other: promise13b"},
 	{featuresOf(tryOnce), featuresOf(byDo, cancelledBefore), "there is no TryDo, and a try does not wait"},
-	{featuresOf(nobody), featuresOf(likeRedisson), "there is nobody, or somebody"},
 }
 
 // unmet are pairs that nobody can meet.
@@ -171,5 +170,5 @@ var unmet = []impossible{
 	{featuresOf(byMessage), featuresOf(set, permits), "no message grants several"},
 	{featuresOf(byMessage), featuresOf(acks), "a script of another manager waits for no replica"},
 	{featuresOf(joined, upgraded, reentered), featuresOf(nobody, waitersElsewhere), "the hold that it joins is there, in this process"},
-	{featuresOf(nobody), featuresOf(localWaiters, waitersElsewhere, both), "there is nobody, or somebody"},
+	{featuresOf(nobody), featuresOf(localWaiters, waitersElsewhere, both, likeRedisson), "there is nobody, or somebody"},
 }

@@ -168,8 +168,8 @@ func drawSettings(seed uint64, only, off kinds) settings {
 			s.kinds |= k
 		}
 	}
-	if s.kinds&(fail|move) != 0 && r.IntN(2) == 0 {
-		s.kinds |= abandon | together // a cancel seldom meets a failover, or a slot that moves
+	if s.kinds&(fail|move|kill) != 0 { // these seldom meet one another, a cancel, or an owner that reads
+		s.kinds |= []kinds{0, abandon | together, owners | sides, kill}[r.IntN(4)]
 	}
 	s.strikes = 1 + r.IntN(10)
 	s.lease = logBetween(r, 300*ms, 30*sec).Truncate(ms)

@@ -3,9 +3,13 @@ package clientsim
 import (
 	"fmt"
 	"math/bits"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A table counts in how many runs each two features met. Two features meet in a request that has both (Own),
@@ -156,8 +160,17 @@ func (t *table) verdict() (missing, impossible []string, totals string) {
 		}
 	}
 	slices.Sort(missing)
-	return missing, impossible, fmt.Sprintf("%d runs; %d features; %d pairs met by one request, %d by two requests for one name, %d impossible; the rarest pair in %d runs, the most frequent in %d",
-		t.Runs, allFeatures, own, beside, never, least, most)
+	return missing, impossible, fmt.Sprintf("%d features (kinds, options, ends, troubles), %d pairs met by one request, %d by two requests for one name, %d impossible; the rarest pair in %d runs of %d, the most frequent in %d",
+		allFeatures, own, beside, never, least, t.Runs, most)
+}
+
+// FAULTS has the totals of the table.
+func TestTable_TotalsAreThoseOfFaults(t *testing.T) {
+	_, _, totals := new(table).verdict()
+	totals, _, _ = strings.Cut(totals, ";")
+	page, err := os.ReadFile("../../FAULTS.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), totals)
 }
 
 // why returns why a list has a pair, or "".
