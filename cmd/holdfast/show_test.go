@@ -83,6 +83,9 @@ func TestLs_ShowAndBreak(t *testing.T) {
 		require.Equal(t, 1, code)
 		require.Contains(t, text, "is free")
 	}
+	code, out, _ = w.run("show", "app:a")
+	require.Equal(t, 1, code)
+	require.Equal(t, "app:a is free, its last token is 1\n", out)
 	_, out, _ = w.run("ls", "app:")
 	require.Equal(t, 1, strings.Count(out, "\n"), out)
 }

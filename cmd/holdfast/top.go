@@ -26,8 +26,8 @@ func (a *app) top() *cobra.Command {
 		Short: "Show locks as they change",
 		Long: `top shows the locks whose names begin with PREFIX, or all, and looks again every --every.
 
-CHANGES is how often top has found another holder, for each second. A lock that passes faster than top
-looks counts once a look.
+WAIT is how many processes wait. CHG/s is how often top has found another holder, for each second. A lock that
+passes faster than top looks counts once a look.
 
 Keys: arrows or j and k move; n, f, t, w and c sort by name, time held, TTL, waiting and changes; / filters
 by a part of the name, and Escape shows all again; space pauses; q quits.

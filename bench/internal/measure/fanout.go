@@ -18,6 +18,7 @@ import (
 // FanoutFigures are those of fanout.
 var FanoutFigures = []result.Figure{
 	{Key: "drain", Name: "drain time", Unit: "ms", Better: result.Lower, Chart: true},
+	{Key: "handoffs", Name: "handoffs", Unit: "/s", Better: result.Higher, Chart: true},
 	{Key: "over", Name: "beyond holding", Unit: "%"},
 	{Key: "wait50", Name: "wait p50", Unit: "ms", Better: result.Lower},
 	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower},
@@ -211,7 +212,7 @@ func (b *bench) drained(began int64, grants, ends []int64, used cost) {
 	slices.Sort(waits)
 	drain := time.Duration(slices.Max(ends) - began)
 	v := b.values
-	v["drain"] = ms(drain)
+	v["drain"], v["handoffs"] = ms(drain), n/drain.Seconds()
 	if b.Hold > 0 {
 		// What the callers slept is not the lock's doing, nor that a sleep
 		// takes longer than it was asked to.
