@@ -89,7 +89,8 @@
 //
 // A manager that misses that something is free tries again after one second or more. That breaks no promise. So
 // TestPrompt has a walk of its own: without faults it asks, cancels and unlocks, often while scripts are in
-// flight. Then it checks for each waiting request whether a hold or another request may stand in its way.
+// flight. Then it checks for each waiting request whether a hold or another request may stand in its way. Of
+// requests that stand in one another's way, one must have been granted if nobody holds a name.
 //
 // # Oracles
 //

@@ -65,6 +65,7 @@ type wish struct {
 	permits int
 	takes   string // TakeOver
 	keeps   bool   // KeepFor
+	ends    bool   // MaxWait
 	future  *futures.Future[*lockmgr.Lock]
 	lock    *lockmgr.Lock
 }
@@ -79,6 +80,7 @@ func walk(t *testing.T, n uint64) {
 	set := settings{
 		servers: 1, lease: 20 * sec, timeout: 2 * sec, retry: 5 * sec, keepAlive: sec, writeTimeout: 2 * sec,
 		linger: []time.Duration{0, -1, 50 * ms}[r.IntN(3)], passCount: []int{0, 1, 3}[r.IntN(3)], managers: 1 + r.IntN(3),
+		passTime: []time.Duration{0, 0, ms}[r.IntN(3)], forget: r.IntN(2) == 0,
 	}
 	if r.IntN(4) == 0 {
 		set.kinds, set.servers = clustered, 2
@@ -115,6 +117,9 @@ func walk(t *testing.T, n uint64) {
 		w.pause(promptly)
 		v.settle()
 		x := v.late()
+		if x == nil {
+			x = v.circle()
+		}
 		if x == nil && r.IntN(3) == 0 {
 			x = v.try()
 		}
@@ -157,7 +162,16 @@ func (v *walker) step() {
 	}
 }
 
-func (v *walker) ask() { v.waiting = append(v.waiting, v.wish()) }
+func (v *walker) ask() {
+	var opts []lockmgr.LockOption
+	ends := v.r.IntN(6) == 0
+	if ends {
+		opts = append(opts, lockmgr.MaxWait(logBetween(v.r, ms, promptly)))
+	}
+	x := v.wish(opts...)
+	x.ends = ends
+	v.waiting = append(v.waiting, x)
+}
 
 // try asks with a single try. A granted request goes to held. try returns the request if the server refuses a lock that
 // is free.
@@ -276,7 +290,9 @@ func (v *walker) settle() {
 		}
 		var err error
 		if x.lock, err = x.future.Result(); err != nil {
-			v.t.Error(x, err)
+			if !x.ends || !errors.Is(err, lockmgr.ErrNotAcquired) {
+				v.t.Error(x, err)
+			}
 			return true
 		}
 		if slices.Contains(x.names, "plain0") {
@@ -291,6 +307,28 @@ func (v *walker) settle() {
 func (v *walker) late() *wish {
 	for _, x := range v.waiting {
 		if !slices.ContainsFunc(x.names, func(name string) bool { return v.mayWait(x, name) }) {
+			return x
+		}
+	}
+	return nil
+}
+
+// circle returns a request that waits although nobody holds a name that it wants, or that somebody wants who wants a name
+// that it wants, and so on. One of these requests could have been granted.
+func (v *walker) circle() *wish {
+	for _, x := range v.waiting {
+		names := slices.Clone(x.names)
+		for i := 0; i < len(names); i++ {
+			for _, o := range slices.Concat(v.waiting, v.held) {
+				if slices.Contains(o.names, names[i]) {
+					names = append(names, slices.DeleteFunc(slices.Clone(o.names), func(name string) bool { return slices.Contains(names, name) })...)
+				}
+			}
+		}
+		isHeld := func(o *wish) bool {
+			return slices.ContainsFunc(o.names, func(name string) bool { return slices.Contains(names, name) })
+		}
+		if !slices.ContainsFunc(v.held, isHeld) && (v.kept == "" || !slices.Contains(names, "plain0")) {
 			return x
 		}
 	}
