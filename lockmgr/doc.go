@@ -50,11 +50,12 @@
 // closed within a second of the end of the suspension, since timers stood still.
 //
 // The watchdog renews every third of Options.Lease, until [MaxHold] if set. A lock taken with
-// [FixedLease] is not renewed and ends by itself, unless [Lock.Extend] prolongs the lock. [KeepFor]
-// keeps a name taken after the hold, and [MaxWait] bounds the wait. MaxWait(0) tries once, as do
-// [OnlyIfFree] and [Manager.TryLock]. A renewal
+// [FixedLease] is not renewed and ends by itself, unless [Lock.Extend] prolongs the lock. A renewal
 // after the grant sets a fixed lease longer than Options.Lease; until the renewal is confirmed, the
 // lock is good for Options.Lease.
+//
+// [KeepFor] keeps the name locked after the hold. [MaxWait] bounds the wait. MaxWait(0), [OnlyIfFree]
+// and [Manager.TryLock] try once.
 //
 // # Cancellation
 //

@@ -200,8 +200,8 @@ func requirePending(t testing.TB, f *futures.Future[*lockmgr.Lock], what ...any)
 	require.False(t, faults.Settled(f), what...)
 }
 
-// requireOnceWithin repeats a scenario until its wait is shorter than a limit once. A fault makes each wait longer, a busy
-// machine makes some longer.
+// requireOnceWithin repeats a scenario until its wait is once below a limit. A fault lengthens every wait, a busy machine
+// only some.
 func requireOnceWithin(t testing.TB, limit time.Duration, wait func() time.Duration, what ...any) {
 	t.Helper()
 	for end := time.Now().Add(faults.Patience); wait() >= limit; {

@@ -73,8 +73,8 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 }
 
 // Explain adds the present holders of the lock to an error. Explain blocks as [Manager.Inspect]
-// does. Explain returns err itself if err does not match ErrNotAcquired, or is about a set or about
-// permits (see [Permits.Inspect]), if nobody holds the lock any more, or if ctx ends first. The result matches what err matches, and is
+// does. Explain returns err itself if err does not match ErrNotAcquired, if err is about a set or
+// permits, if nobody holds the lock, or if ctx ends first. For permits see [Permits.Inspect]. The result matches what err matches, and is
 // a LockError with Holders if err is a LockError.
 func (m *Manager) Explain(ctx context.Context, err error) error {
 	var failed *LockError

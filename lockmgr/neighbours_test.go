@@ -52,7 +52,7 @@ func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	})
 }
 
-// That holds for locks of all kinds, also if others wait, and for a reader that was removed beside other readers.
+// A removed holder of any kind looks at once, also if others wait or other readers stay.
 func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
 	asks := map[string]func(*lockmgr.Manager, string, ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]{}
 	for _, kind := range kinds {

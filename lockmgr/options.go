@@ -85,12 +85,11 @@ type Options struct {
 	// server.
 	Anonymous bool
 
-	// ForgetPermits makes Permits leave nothing on the server while nobody uses a name: the manager
-	// that gives back the last permit removes the limit, unless somebody waits. A limit other than
-	// that of the manager's newest request stays, so a change by SetLimit or AddLimit is kept. Give the
-	// same limit in all processes. The limit also stays if Return gave back the last permit, or if the
-	// process of the last permit died. Then the next release removes the limit. Redisson's clients
-	// get no permits of a name without a limit: do not set ForgetPermits for names that they use.
+	// ForgetPermits makes the last release of a Permits name remove the limit from the server, unless
+	// somebody waits. Give the same limit in all processes. A limit that SetLimit or AddLimit has
+	// changed stays. After Return, or after the death of the last holder, the limit stays until the
+	// next release. Redisson's clients get no permits of a name without a limit: do not set
+	// ForgetPermits for their names.
 	ForgetPermits bool
 
 	// MaxWaiters bounds the requests pending at the same time. MaxLocks bounds the names held or

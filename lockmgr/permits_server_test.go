@@ -491,7 +491,7 @@ func TestPermits_AllInUseAndShared(t *testing.T) {
 }
 
 // A request for many waits for the longest hold and a run, however many take one each without a pause. If the other
-// manager was first in the line, the next permit is the other manager's, for a run and a hold from then on.
+// manager stands first in the line, the other manager gets one more run and one more hold first.
 func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
@@ -586,7 +586,7 @@ func TestPermits_ForgetPermits(t *testing.T) {
 		mustUnlock(t, mustAcquire(t, p, 2))
 		gone("nobody has a permit")
 
-		// Whoever has a permit keeps it, and its limit counts.
+		// A holder keeps its permit. The stored limit counts.
 		watched, fixed := mustAcquire(t, kept, 1), mustAcquire(t, kept, 1, lockmgr.FixedLease(lockmgr.MaxLease))
 		mustUnlock(t, mustAcquire(t, m.Permits("jobs", 9), 1))
 		require.Equal(t, 3, state(t, p).Limit)
@@ -629,7 +629,7 @@ func TestPermits_ForgetPermits(t *testing.T) {
 		synctest.Wait()
 		require.True(t, state(t, p).Exists)
 
-		// Whoever leaves the line does the same.
+		// A request that has waited does the same.
 		require.NoError(t, p.SetLimit(ctx, 3))
 		held := mustAcquire(t, kept, 3)
 		f = p.AcquireAsync(1)

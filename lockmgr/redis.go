@@ -546,9 +546,9 @@ func findIn(nodes *cluster.Nodes) func(addr string) (rueidis.Client, error) {
 // with the options that [TuneClient] sets. All commands go through the client's pipeline. For a
 // single goroutine the pipeline takes longer than the connections of a manager from Dial. For a
 // client of a single server New does no I/O. For the client of a cluster New asks which slots each
-// master serves, and blocks for a second and a half at most if nodes do not answer. A client that
-// TuneClient has tuned for one address is the client of a single server, also at the only master of
-// a cluster: the manager follows no failover of that cluster, and [Manager.Check] warns.
+// master serves, and blocks for a second and a half at most if nodes do not answer. TuneClient may
+// tune a client for one address. New takes such a client for that of a single server, even at the
+// only master of a cluster. The manager follows no failover then, and [Manager.Check] warns.
 //
 // A borrowed client keeps its connections for as long as the server does. If its only address leads
 // to another server after a planned failover (FAILOVER, REPLICAOF), but the old server lives on as

@@ -225,7 +225,7 @@ func TestScan_LongRepetitiveNames(t *testing.T) {
 	}
 }
 
-// serverCPU returns how many seconds a server has computed: another program that uses the machine does not count.
+// serverCPU returns the user CPU time of a server in seconds. Other programs do not count.
 func serverCPU(t *testing.T, s *redistest.Server) float64 {
 	t.Helper()
 	_, rest, _ := strings.Cut(faults.Do(t, s, "INFO", "cpu"), "used_cpu_user:")

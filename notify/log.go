@@ -15,8 +15,8 @@ import (
 const warnAgain = 15 * time.Second
 
 // An outage is the time in which there is no connection, though channels are wanted. The first
-// failure is a warning, and the end is logged. The failures in between are at debug level. When no
-// channel is wanted any more, nobody tries, so the end is not known, and not logged.
+// failure is a warning, and the end is logged. The failures in between are at debug level. The outage
+// also ends when no channel is wanted. Nobody tries then, so that end is not logged.
 type outage struct {
 	begin    time.Time // zero: there is none
 	failures int

@@ -142,22 +142,22 @@ func (r *row) kept() bool { return len(r.Holders) > 0 && r.Holders[0].Kept }
 // idle reports whether nobody holds the lock.
 func (r *row) idle() bool { return len(r.Holders) == 0 || r.kept() }
 
-// until returns until when a lock is kept.
-func (r *row) until() string {
+// keptUntil returns the end of KeepFor as a text.
+func (r *row) keptUntil() string {
 	if r.TTL < 0 {
 		return "kept without end"
 	}
 	return "kept until " + time.Now().Add(time.Duration(r.TTL)*time.Millisecond).Format(time.DateTime)
 }
 
-// told returns who has the lock, for an error.
-func (r *row) told() string {
+// heldOrKept returns who has the lock, for an error.
+func (r *row) heldOrKept() string {
 	const most = 3
 	var texts []string
 	for _, h := range r.Holders[:min(most, len(r.Holders))] {
 		how, who := h.words()
 		if h.Kept {
-			how = r.until() + " by"
+			how = r.keptUntil() + " by"
 		} else if h.Since != nil {
 			who += ", for " + age(h.held(time.Now()))
 		}
@@ -274,8 +274,8 @@ func scan(ctx context.Context, m *lockmgr.Manager, prefix string) ([]row, error)
 		}
 		rows = append(rows, rowOf(info))
 	}
-	// Permits that nobody has are a number, as other programs have. So only what was asked for is looked at. The prefix
-	// may be no name, and its key may be one that the user may not read.
+	// The key of permits that nobody has is a plain number, like keys of other programs. So Scan skips it. An error
+	// means that the prefix is no name, or that the user may not read the key.
 	if r, _, err := look(ctx, m, prefix); err == nil && r.Limit != nil && *r.Limit == 0 && r.Count == 0 {
 		rows = append(rows, r)
 	}

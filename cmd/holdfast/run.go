@@ -106,12 +106,12 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 	f.BoolVar(&j.shared, "shared", false, "take the read side of a read-write lock")
 	f.BoolVar(&j.exclusive, "exclusive", false, "take the write side of a read-write lock")
 	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
-	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number for NAME counts: see limit")
+	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number stored for NAME counts: see limit")
 	f.BoolVar(&j.token, "token", false, "ask for a fencing token; permits have none")
 	f.BoolVar(&j.passRedis, "pass-redis", false, "give the command the URL of the server, with its password, as HOLDFAST_REDIS")
 	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
 	f.StringVar(&j.note, "note", "", "what others see the lock is for (default: the command without its arguments)")
-	f.BoolVarP(&j.quiet, "quiet", "q", false, "say nothing of who has the lock, of a wait for the server, or of another number of permits")
+	f.BoolVarP(&j.quiet, "quiet", "q", false, "print no holders, no wait for the server, and no other number of permits")
 	return c
 }
 
@@ -279,7 +279,7 @@ func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (l *lockmgr.Loc
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if r, _, looked := look(ctx, m, j.name); looked == nil && len(r.Holders) > 0 {
-		err = fmt.Errorf("%w: %s", err, r.told())
+		err = fmt.Errorf("%w: %s", err, r.heldOrKept())
 	}
 	return nil, failed(err)
 }
@@ -289,7 +289,7 @@ func (j *job) tellLimit(m *lockmgr.Manager) {
 	if j.permits == 0 || j.quiet {
 		return
 	}
-	until := time.Now().Add(closeTime)
+	until := time.Now().Add(time.Second) // no signal ends it
 	if j.wait > 0 && j.until.Before(until) {
 		until = j.until
 	}

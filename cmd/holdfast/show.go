@@ -34,8 +34,8 @@ func (a *app) ls() *cobra.Command {
 record lives if nobody renews it, and how many processes wait. A lock that is "kept by" somebody is one that --keep
 or KeepFor keeps after its holder has ended. It is free after the TTL.
 
-Locks that are free are not listed. Permits of which nobody has one are listed if PREFIX is their whole name and
-their limit is 0. Who holds a lock is known a second after the grant; a client of Redisson has an ID only. Texts that
+Locks that are free are not listed. Permits with a limit of 0 that nobody has are listed only if PREFIX
+is their whole name. Who holds a lock is known a second after the grant; a client of Redisson has an ID only. Texts that
 others wrote are printed without control characters. JSON has all of a text: in name_base64 and owner_base64, too, if
 it is no UTF-8.
 
@@ -169,7 +169,7 @@ func describe(w io.Writer, r *row) {
 	}
 	switch {
 	case r.kept():
-		fmt.Fprintf(w, "  TTL      %s: %s\n", r.ttl(), r.until())
+		fmt.Fprintf(w, "  TTL      %s: %s\n", r.ttl(), r.keptUntil())
 	case r.Count > 0 || r.Limit == nil:
 		fmt.Fprintf(w, "  TTL      %s, if nobody renews it\n", r.ttl())
 	}
@@ -190,11 +190,11 @@ holders only: one of several readers, or one permit. Without IDs it gives back a
 record of a lock with more than 1,000 holders as a whole. break describes 20 holders and counts the others.
 
 The holder knows at once if its process listens, which it does if the server has refused it the lock. If a request
-waits behind the holder in the same process, the holder knows within 5 s. Of several readers, one that is removed
-alone gets no message. Otherwise the holder knows at its next renewal. break says how long that takes at most: half of
-the TTL, as a lock is renewed while at least two thirds of its lease are left. A holder that does not renew, or that
-is a client of Redisson, knows when it unlocks. Until then it may go on working while somebody else has the lock:
-break a lock only if you know that its holder is dead or harmless.
+waits behind the holder in the same process, the holder knows within 5 s. Otherwise the holder knows at its next
+renewal. break says how long that takes at most: half of the TTL, as a lock is renewed while at least two thirds of
+its lease are left. A holder that does not renew, or that is a client of Redisson, knows when it unlocks. Until then
+it may go on working while somebody else has the lock: break a lock only if you know that its holder is dead or
+harmless.
 
 Without a terminal it needs --yes, which removes the lock from the holders that break finds. It ends with 1
 if nobody holds the lock, if none of those that it has shown holds it any more, or if the answer is no.`,

@@ -16,11 +16,12 @@ import (
 // shortest is the shortest limit of real time that a test may set to what a busy machine does.
 const shortest = 2 * time.Second
 
-// fakeLimits are functions with a shorter limit in the fake time of others, who call them.
+// fakeLimits are functions that other functions call, in fake time only.
 var fakeLimits = map[string][]string{"lockmgr": {"keepThroughTrouble"}}
 
 // A limit of real time that a busy machine exceeds makes a test fail now and then. A test makes its rival slower, looks in
-// fake time, or tries again until the limit is kept once.
+// fake time, or tries again until the limit is kept once. Only limits written directly on time.Since and WithinDuration
+// are found.
 func TestLimits_AreLong(t *testing.T) {
 	found := inFolders(t, limiters)
 	for folder, names := range found {

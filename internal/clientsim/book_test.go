@@ -242,13 +242,13 @@ func (b *book) remove(q *request) {
 		if q.part(name) == writer {
 			p.wrote = q.told
 		}
-		p.takes(q)
+		p.endKeeping(q)
 		p.requests = slices.DeleteFunc(p.requests, func(o *request) bool { return o == q })
 	})
 }
 
-// takes notes that a name is not kept from now on, if a request that has ended may have taken it over.
-func (p *pages) takes(q *request) {
+// endKeeping notes that a name is not kept from now on, if q, which has ended, may have taken the name over.
+func (p *pages) endKeeping(q *request) {
 	if p.keptBy != nil && q.takeOver == p.keptBy.lock.HolderID() {
 		p.kept = time.Time{}
 	}
@@ -468,7 +468,7 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 			if q.mgr == mgr.ID() { // granted a moment ago, or still to be
 				q.met.add(killed)
 				q.end = now
-				p.takes(q)
+				p.endKeeping(q)
 				e.until[name] = later(e.until[name], now.Add(max(b.w.set.lease, q.lease, q.keepFor)))
 			}
 		}

@@ -167,7 +167,7 @@ var unmet = []impossible{
 	{featuresOf(permits), featuresOf(asOwner, tokens, reentered), "permits have no owner and no tokens: promise13b"},
 	{featuresOf(joined), featuresOf(plain, fair, permits), "only readers join"},
 	{featuresOf(upgraded), featuresOf(plain, fair, permits), "only a writer is upgraded"},
-	{featuresOf(byMessage), featuresOf(set, permits), "no message grants several"},
+	{featuresOf(byMessage), featuresOf(set, permits), "sets and permits are not granted by message"},
 	{featuresOf(byMessage), featuresOf(acks), "a script of another manager waits for no replica"},
 	{featuresOf(joined, upgraded, reentered), featuresOf(nobody, waitersElsewhere), "the hold that it joins is there, in this process"},
 	{featuresOf(nobody), featuresOf(localWaiters, waitersElsewhere, both, likeRedisson), "there is nobody, or somebody"},

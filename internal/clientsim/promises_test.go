@@ -459,14 +459,14 @@ func (b *book) promise11a(h *hold, re bool) {
 	h.parts(func(name string, _ feature) {
 		p := b.of(name)
 		b.look("promise11a", h.request)
-		takes := func(q *request) bool { // the lock passes on to h, h re-enters, or the lease of q is over
+		mayTakeOver := func(q *request) bool { // a hold of this manager passes on to h, or the lease of q may be over
 			lease := b.w.set.lease
 			if q.lease > 0 {
 				lease = q.lease
 			}
 			return q.takeOver != "" && (q.mgr == h.mgr || h.told.Sub(q.issued) > lease)
 		}
-		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) || slices.ContainsFunc(p.requests, takes) {
+		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) || slices.ContainsFunc(p.requests, mayTakeOver) {
 			return
 		}
 		b.w.fail("promise11a", "#%d of machine %d has %q, which #%d of machine %d keeps for another %v", h.seq, h.m.index, name, p.keptBy.seq,

@@ -160,7 +160,7 @@ func (t *table) verdict() (missing, impossible []string, totals string) {
 		}
 	}
 	slices.Sort(missing)
-	return missing, impossible, fmt.Sprintf("%d features (kinds, options, ends, troubles), %d pairs met by one request, %d by two requests for one name, %d impossible; the rarest pair in %d runs of %d, the most frequent in %d",
+	return missing, impossible, fmt.Sprintf("%d features (kinds, options, ends, troubles), %d pairs that one request can meet, %d that two requests for one name can, %d impossible; the rarest pair in %d runs of %d, the most frequent in %d",
 		allFeatures, own, beside, never, least, t.Runs, most)
 }
 

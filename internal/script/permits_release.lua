@@ -5,8 +5,8 @@
 --                 are taken
 -- ARGV[1]         the manager
 -- ARGV[2..]       of each release: the channel; the two keys of the line; the number of the
---                 script; 1 if the manager leaves the line; the limit without which the server
---                 can do, or 0; how many permits a holder may have; how many holders follow,
+--                 script; 1 if the manager leaves the line; the limit at which forget removes
+--                 the counter, or 0; how many permits a holder may have; how many holders follow,
 --                 maybe none; every holder of this manager that may have permits
 --
 -- Returns an array with an answer for each release:

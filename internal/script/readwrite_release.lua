@@ -2,8 +2,8 @@
 --
 -- KEYS[1]   lock
 -- ARGV[1]   "manager id" of a manager that leaves the line with this script; or what the manager wants of the
---           line, if it joins the line behind others, for a writer; or "force": the holders are removed by somebody
---           else, and are told; or empty: see line.lua
+--           line, if it joins the line behind others, for a writer; or "force": somebody else removes the holders,
+--           and their managers are told; or empty: see line.lua
 -- ARGV[2]   the prefix of the readers' keys
 -- ARGV[3..] every holder of this manager that the record may carry, maybe none
 -- ARGV[n]   the last: channel
@@ -96,7 +96,7 @@ if line then
   ok, told, given = pcall(line.serve, key)
 end
 if ARGV[1] == 'force' then
-  -- The managers of the removed holders look after a message of a script that has served no line.
+  -- A message without a leading 0 makes the managers of the removed holders check the record.
   local reached = publish(channel, wrote and '1' or '0')
   return left and {reached} or reached
 end

@@ -40,7 +40,7 @@ func Wrap(text string) string {
 	var out []string
 	line := indent
 	for word := range strings.FieldsSeq(text) {
-		for line != indent && utf8.RuneCountInString(line+" "+word) > lineWidth {
+		if line != indent && utf8.RuneCountInString(line+" "+word) > lineWidth {
 			out, line = append(out, line), indent
 		}
 		if line != indent {

@@ -13,7 +13,8 @@ import (
 // What stands above the verdicts.
 const (
 	verdictTitle = "In short: holdfast beside the best library, or beside a stand-in of this bench (ours)"
-	verdictNote  = "A verdict is the median of the ratios within each repetition. A verdict can differ from the ratio of the two medians beside it."
+	verdictNote  = "A verdict is the median of the ratios within each repetition. " +
+		"A verdict can differ from the ratio of the two medians beside it."
 )
 
 // mostVerdicts is how many rows the table at the top has at most.
@@ -22,7 +23,7 @@ const mostVerdicts = 12
 // A verdict is one row of the table at the top: holdfast beside the best of the others.
 type verdict struct {
 	Question, Unit, Ours, Theirs, Who string
-	// Says is how the two compare and what was stopped, and Kind is "better", "worse" or "same".
+	// Says is how the two compare and which candidates failed or were stopped, and Kind is "better", "worse" or "same".
 	Says, Kind string
 }
 
@@ -38,7 +39,7 @@ func verdicts(run *result.Run) (all []verdict) {
 	return all
 }
 
-// answer compares holdfast with the best of the others. It has no answer if one of the two was neither
+// answer compares holdfast with the best of the others. It has no answer if holdfast, or every other, was neither
 // measured nor stopped.
 func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	i := slices.IndexFunc(t.Figures, func(f result.Figure) bool { return f.Key == q.Figure })
@@ -47,7 +48,7 @@ func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	}
 	f := t.Figures[i]
 	var ours, best *result.Row
-	var stopped []string
+	var troubles []string
 	for _, r := range t.Rows {
 		switch s, measured := r.Summary[f.Key]; {
 		case r.Kind == "holdfast":
@@ -59,10 +60,10 @@ func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 			best = r
 		}
 		if n, why := r.Problems(); n > 0 {
-			stopped = append(stopped, stop(r, n, why))
+			troubles = append(troubles, troubleOf(r, n, why))
 		}
 	}
-	if ours == nil || best == nil && len(stopped) == 0 {
+	if ours == nil || best == nil && len(troubles) == 0 {
 		return v, false
 	}
 	v = verdict{Question: q.Question, Unit: f.Unit, Ours: "-", Theirs: "-", Who: "no other", Kind: "same"}
@@ -78,21 +79,21 @@ func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 		v.Ours = Number(s.Median)
 		if best != nil {
 			v.Kind, v.Says = judge(f, best)
-			stopped = slices.Insert(stopped, 0, v.Says)
+			troubles = slices.Insert(troubles, 0, v.Says)
 		}
 	case n == 0:
 		return v, false
 	default:
 		v.Kind = "worse"
 	}
-	v.Says = strings.Join(stopped, "; ")
+	v.Says = strings.Join(troubles, "; ")
 	return v, true
 }
 
-// stop says how many runs of a candidate came to no end.
-func stop(r *result.Row, n int, why string) string {
+// troubleOf says that runs of a candidate failed or were stopped.
+func troubleOf(r *result.Row, n int, why string) string {
 	text := r.Candidate + " failed"
-	if strings.HasPrefix(why, "stopped") || strings.HasPrefix(why, "hung") {
+	if strings.HasPrefix(why, "stopped") {
 		text = r.Candidate + " was stopped"
 	}
 	if n < len(r.Samples) {

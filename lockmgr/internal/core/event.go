@@ -183,8 +183,8 @@ type Op struct {
 	TakeOver string
 	// Permits is how many permits the entry has or is to get, for the kind Permits. Most is the
 	// largest number of permits that any of the numbers may have. Limit is how many permits the
-	// name gets if the name has none yet. In a release, Limit is zero unless Config.ForgetPermits is
-	// set.
+	// name gets if the name has none yet. A release removes the counter if Limit permits are free.
+	// Zero keeps the counter: see Config.ForgetPermits.
 	Permits, Most int
 	Limit         int64
 	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero

@@ -86,7 +86,8 @@ func (w *world) taken(l *lockName) (out []taken) {
 	return out
 }
 
-// free returns how many permits the counter says are free, and whether there is a counter.
+// free returns how many permits are free, and whether there is a counter. Without a counter, all permits that nobody
+// has are free.
 func (w *world) free(l *lockName) (n int64, there bool) {
 	v := w.server.Get(l.key)
 	if v == nil {

@@ -87,15 +87,15 @@
 //
 //	line    acquire acquire_many release release_many transfer
 //	        readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
-//	        permits_acquire permits_transfer permits_release permits_return inspect
+//	        permits_acquire permits_transfer permits_release permits_return permits_inspect inspect
 //	token   acquire release release_many readwrite_acquire readwrite_release several_acquire several_release
 //	reader  readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
 //	queue   inspect
 //
-// line is the line of those who wait, token the counter of a lock that is granted by message,
-// reader the end of a reader, and queue that of a fair lock. A server that refuses such keys can
-// have plain and fair locks all the same: each use of line and token may fail. All scripts give
-// their keys to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
+// line is the line of those who wait, with its hash, token the counter of a lock that is granted by
+// message, reader the end of a reader, and queue that of a fair lock. A server that refuses such keys
+// still serves plain and fair locks: each use of line and token may fail. All scripts give their keys
+// to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
 //
 // If a further key is missing, the key may be at the
 // other master. If a script would take a missing key for expired, the script makes the server fail

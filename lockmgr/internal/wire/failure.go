@@ -18,9 +18,9 @@ type Failure struct {
 	// Elsewhere reports whether another server of the cluster would answer. If so, the command did
 	// not run.
 	Elsewhere bool
-	// Scattered reports whether only the slot of the command is in trouble: the slot is being
-	// moved, so the keys are at two masters, or no master serves the slot. Locks of all further
-	// slots are served. While a slot is being moved, a command for fewer keys may run.
+	// Scattered reports whether further locks are served. The user may not touch the record, the slot
+	// is being moved, so the keys are at two masters, or no master serves the slot. While a slot is
+	// being moved, a command for fewer keys may run.
 	Scattered bool
 	// Demoted reports whether the server may have become a replica. Either the server says so, or
 	// the server is loading its data, like a new replica.

@@ -94,7 +94,7 @@ func ForceEntries(name string, fields []string) Command {
 	return c
 }
 
-// countOfForced is the count of ForceEntries. The script has published a message, also if others still read.
+// countOfForced reads how many subscribers heard the message of ForceEntries.
 func countOfForced(a *Answer) (*int64, bool) {
 	if a.is(Int) {
 		a = &a.Array[0]

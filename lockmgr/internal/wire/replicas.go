@@ -234,7 +234,7 @@ func unrenewed(b *batch, t *task) *Failure {
 		return inPassing(a.Failure)
 	case a.Failure != nil:
 		f := *a.Failure
-		f.Scattered = f.Scattered || f.Final // an answer about this record
+		f.Scattered = f.Scattered || f.Final // the server has answered, and only this record is in trouble
 		f.Final = false                      // the operation itself has succeeded
 		return &f
 	case r.Ran != core.Yes || !r.OK:
