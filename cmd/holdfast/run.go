@@ -106,7 +106,7 @@ Exit codes: that of the command, or 128 and the number of the signal that ended 
 	f.BoolVar(&j.shared, "shared", false, "take the read side of a read-write lock")
 	f.BoolVar(&j.exclusive, "exclusive", false, "take the write side of a read-write lock")
 	f.BoolVar(&j.fair, "fair", false, "first come, first served; all users of the name must ask for it")
-	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number stored for NAME counts: see limit")
+	f.IntVar(&j.permits, "permits", 0, "take one of so many permits instead of a lock; the first number for NAME stays: see limit")
 	f.BoolVar(&j.token, "token", false, "ask for a fencing token; permits have none")
 	f.BoolVar(&j.passRedis, "pass-redis", false, "give the command the URL of the server, with its password, as HOLDFAST_REDIS")
 	f.DurationVar(&j.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL after a loss")
