@@ -55,6 +55,7 @@ type walker struct {
 	kept          string   // the ID of the hold that plain0 is kept for, or ""
 	ids           []string // of ended holds of plain0
 	sets          bool     // a set was asked for
+	gone          bool     // MaxWait has ended a request a moment ago, which may have stood in the way
 }
 
 // A wish is a request.
@@ -114,8 +115,11 @@ func walk(t *testing.T, n uint64) {
 			w.pause(time.Duration(r.Int64N(int64(w.slowest()))) * time.Duration(i/2))
 			continue
 		}
-		w.pause(promptly)
-		v.settle()
+		for v.gone = true; v.gone; {
+			v.gone = false
+			w.pause(promptly)
+			v.settle()
+		}
 		x := v.late()
 		if x == nil {
 			x = v.circle()
@@ -290,7 +294,7 @@ func (v *walker) settle() {
 		}
 		var err error
 		if x.lock, err = x.future.Result(); err != nil {
-			if !x.ends || !errors.Is(err, lockmgr.ErrNotAcquired) {
+			if v.gone = true; !x.ends || !errors.Is(err, lockmgr.ErrNotAcquired) {
 				v.t.Error(x, err)
 			}
 			return true
