@@ -87,9 +87,9 @@ type Options struct {
 
 	// ForgetPermits makes the last release of a Permits name remove the limit from the server, unless
 	// somebody waits. Give the same limit in all processes. A limit that SetLimit or AddLimit has
-	// changed stays. After Return, or after the death of the last holder, the limit stays until the
-	// next release. Redisson's clients get no permits of a name without a limit: do not set
-	// ForgetPermits for their names.
+	// changed stays. If the last release does not reach the server, or Return gives back the last
+	// permit, the limit stays until the next release. Redisson's clients get no permits of a name
+	// without a limit: do not set ForgetPermits for their names.
 	ForgetPermits bool
 
 	// MaxWaiters bounds the requests pending at the same time. MaxLocks bounds the names held or

@@ -89,7 +89,7 @@ func (c *connection) leave(ch *channel) {
 	if c.wanted--; c.wanted == 0 && c.core.opts.IdleTimeout > 0 {
 		c.idle = c.core.now.Add(c.core.opts.IdleTimeout)
 	}
-	c.endUnwanted()
+	c.noteUnwanted()
 	c.enqueue(ch)
 	c.forget(ch)
 }

@@ -15,44 +15,43 @@ import (
 const warnAgain = 15 * time.Second
 
 // An outage is the time in which there is no connection, though channels are wanted. The first
-// failure is a warning, and the end is logged. The failures in between are at debug level. The outage
-// also ends when no channel is wanted. Nobody tries then, so that end is not logged.
+// failure is a warning, and the end is logged. The failures in between are at debug level. If no channel
+// is wanted for a while, nobody tries, so the length of the outage is not known.
 type outage struct {
 	begin    time.Time // zero: there is none
 	failures int
-	told     bool // it has a warning
+	told     bool // the outage has a warning
+	open     bool // a warning has no line of an end yet
+	unwanted bool // no channel was wanted for a while
 }
 
 // logLoss logs that the connection was lost, or could not be opened. The next try is after retry.
 func (c *connection) logLoss(err error, retry time.Duration) {
 	o := &c.outage
-	if o.begin.IsZero() {
-		o.begin = c.core.now
+	if o.begin.IsZero() || o.unwanted {
+		*o = outage{begin: c.core.now, open: o.open}
 	}
 	o.failures++
 	level := slog.LevelDebug
 	if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {
-		o.told, c.warned, level = true, c.core.now, slog.LevelWarn
+		o.told, o.open, c.warned, level = true, true, c.core.now, slog.LevelWarn
 	}
 	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", clean.Error(err))
-	c.endUnwanted()
+	c.noteUnwanted()
 }
 
-// endUnwanted ends the outage if no channel is wanted.
-func (c *connection) endUnwanted() {
-	if c.wanted == 0 {
-		c.outage = outage{}
-	}
-}
+// noteUnwanted notes that no channel is wanted.
+func (c *connection) noteUnwanted() { c.outage.unwanted = c.outage.unwanted || c.wanted == 0 }
 
 // logConnected logs that a connection is up, and how long there was no connection.
 func (c *connection) logConnected() {
 	attrs, level := []any{"connection", c.epoch, "channels", c.wanted}, slog.LevelInfo
-	if o := c.outage; !o.begin.IsZero() {
+	o := c.outage
+	if !o.begin.IsZero() && !o.unwanted {
 		attrs = append(attrs, "after", c.core.now.Sub(o.begin).Round(time.Millisecond), "failures", o.failures)
-		if !o.told {
-			level = slog.LevelDebug
-		}
+	}
+	if !o.begin.IsZero() && !o.open {
+		level = slog.LevelDebug
 	}
 	c.outage = outage{}
 	c.core.opts.Logger.Log(context.Background(), level, "notify: connected", attrs...)

@@ -254,6 +254,45 @@ func TestLog_OutageThatNobodyAwaits(t *testing.T) {
 	})
 }
 
+// A warning has an end, also if waiters have come and gone meanwhile. A connection that breaks again and again while
+// waiters come and go has no lines but that.
+func TestLog_OutageWhileWaitersComeAndGo(t *testing.T) {
+	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
+		var log logBook
+		hub, err := notify.New(client, notify.Options{Logger: log.logger()})
+		require.NoError(t, err)
+		defer hub.Close()
+		connected := func() int { return log.count(`level=INFO msg="notify: connected"`) }
+		w := hub.Watch("a")
+		time.Sleep(time.Second)
+		p.hang.Store(true)
+		p.newest().Close()
+		time.Sleep(time.Second)
+		w.Close()
+		w = hub.Watch("a")
+		time.Sleep(8 * time.Second)
+		p.hang.Store(false)
+		time.Sleep(20 * time.Second)
+		require.Equal(t, 1, log.count("connection lost"))
+		require.Equal(t, 2, connected())
+		w.Close()
+		for i := range 100 {
+			if i%2 == 0 {
+				p.newest().Close()
+			}
+			w := hub.Watch("a")
+			time.Sleep(200 * time.Millisecond)
+			if i%2 == 1 {
+				p.newest().Close()
+			}
+			w.Close()
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.LessOrEqual(t, log.count("connection lost"), 1+3, "in 30 s")
+		require.LessOrEqual(t, connected(), 2+4)
+	})
+}
+
 // A server that does not answer any more, on a connection that does not break,
 // is noticed by the client's own pings; one that does not accept a connection,
 // by the hub.

@@ -84,6 +84,14 @@ func TestScript_WithoutNumsub(t *testing.T) {
 	require.Equal(t, `[30000 -1 "1" 1 "me:3" "1"]`, s.eval(t, w, "inspect", keys, nil))
 }
 
+// A user who may not remove a field is told so, and not that the key is of another type.
+func TestScript_WrittenWithoutHdel(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	s.prepare(t, "HSET L me:1 1")
+	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.eval(t, s.as(t, "-hdel"), "written", []string{theLock}, nil))
+}
+
 // Scripts for permits say that the user may not ask for the time. Those for plain locks go on without the line.
 func TestScript_WithoutTime(t *testing.T) {
 	t.Parallel()

@@ -12,9 +12,12 @@ local key = KEYS[1]
 if redis.call('EXISTS', key) == 0 then
   return 0
 end
-if type(redis.pcall('HDEL', key, '')) == 'number' then
+local removed = redis.pcall('HDEL', key, '')
+if type(removed) == 'number' then
   redis.call('HSET', key, '', 1)
   redis.call('HDEL', key, '')
+elseif not string.find(removed.err, 'WRONGTYPE', 1, true) then
+  return removed
 else
   redis.call('ZREM', key, '')
   redis.call('ZADD', key, 0, '')
