@@ -303,8 +303,11 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	if !ev.Message {
 		return
 	}
-	if ev.Place == 0 && !ev.More && !ev.Served {
-		p.others.hear(m.now, &n.details.run, &m.cfg)
+	if ev.Place == 0 && !ev.Served {
+		p.standsUntil = 0 // the lock may be free, and nobody in the line was told
+		if !ev.More {
+			p.others.hear(m.now, &n.details.run, &m.cfg)
+		}
 	}
 	if ev.Place == OwnPlace {
 		p.toldOwn(m, n)
