@@ -384,7 +384,7 @@ func TestFair_PlainRequestOfAnotherProcess(t *testing.T) {
 		_, _ = w.server.RPush("redisson_lock_queue:{f}", "java:1") // the first waiter takes its time
 		_, _ = w.server.ZAdd("redisson_lock_timeout:{f}", float64(time.Now().Add(time.Hour).UnixMilli()), "java:1")
 		waits := []*futures.Future[*lockmgr.Lock]{m.LockAsync("f", lockmgr.Fair()), m.LockAsync("f", lockmgr.Fair())}
-		time.Sleep(second)
+		synctest.Wait()
 		require.Len(t, queue(t, other, "f"), 3)
 		l := mustTryLock(t, other, "f")
 		for _, f := range waits {

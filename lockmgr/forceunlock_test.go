@@ -245,7 +245,6 @@ func TestForceUnlock_WaitersBesideTheHolder(t *testing.T) {
 				bubble(t, func(t *testing.T, w *scene) {
 					m, other := w.managers(lockmgr.Options{})
 					l := mustLock(t, m, "a", sides[0], lease)
-					time.Sleep(3 * second)
 					f := m.LockAsync("a", sides[1])
 					synctest.Wait() // it waits
 					must(other.ForceUnlock(ctx, "a"))(t)

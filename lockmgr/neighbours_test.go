@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -84,17 +85,17 @@ func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
 				third, _ := w.manager(lockmgr.Options{})
 				beside := mustAwait(t, asks[tt.before](other, "a"))
 				f := asks[tt.holds](m, "a")
-				time.Sleep(second)
+				synctest.Wait()
 				mustUnlock(t, beside)
 				l := mustAwait(t, f)
 				if tt.stays {
 					beside = mustLock(t, other, "a", lockmgr.Shared())
 				}
-				time.Sleep(second)
+				synctest.Wait()
 				if f = nil; tt.waits != "" {
 					f = asks[tt.waits](third, "a")
 				}
-				time.Sleep(second)
+				synctest.Wait()
 				start := time.Now()
 				require.True(t, must(other.ForceUnlockHolders(ctx, "a", l.HolderID()))(t))
 				<-l.Lost()

@@ -325,7 +325,7 @@ func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
 				hold := holds[kind.title]
 				hold(w.server, 20*second)
 				f := kind.ask(m, "a")
-				time.Sleep(second)
+				synctest.Wait()
 				requirePending(t, f)
 				hold(w.server, 2*second)
 				start := time.Now()

@@ -34,10 +34,10 @@ func (a *app) ls() *cobra.Command {
 record lives if nobody renews it, and how many processes wait. A lock that is "kept by" somebody is one that --keep
 or KeepFor keeps after its holder has ended. It is free after the TTL.
 
-Locks that are free are not listed. Permits with a limit of 0 that nobody has are listed only if PREFIX
-is their whole name. Who holds a lock is known a second after the grant; a client of Redisson has an ID only. Texts that
-others wrote are printed without control characters. JSON has all of a text: in name_base64 and owner_base64, too, if
-it is no UTF-8.
+Locks that are free are not listed. Permits with a limit of 0 that nobody has are listed only if PREFIX is their
+whole name. Who holds a lock is known a second after the grant; a client of Redisson has an ID only. Texts that others
+wrote are printed without control characters. JSON has all of a text: in name_base64 and owner_base64, too, if it is
+no UTF-8.
 
 In a terminal what is too long for a line is cut. Use ls | cat, show or --json for the whole.
 

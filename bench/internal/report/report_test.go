@@ -5,9 +5,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	images "image/png"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -129,29 +126,6 @@ func TestPage_DarkAndNarrow(t *testing.T) {
 	require.NotRegexp(t, `#[0-9a-f]{3,6}\b`, root.ReplaceAllString(pageText, ""), "a color for one scheme only")
 	require.Equal(t, strings.Count(pageText, "<table"), len(regexp.MustCompile(`<div class="wide">\s*<table`).FindAllString(pageText, -1)))
 	require.Regexp(t, `\.wide[^{]*\{[^}]*overflow-x: auto`, pageText)
-}
-
-// The page fits a window of 500 pixels. HOLDFAST_CHROMIUM is the browser, if there is no chromium on PATH.
-func TestPage_FitsANarrowWindow(t *testing.T) {
-	browser := os.Getenv("HOLDFAST_CHROMIUM")
-	if browser == "" {
-		browser = "chromium"
-	}
-	if _, err := exec.LookPath(browser); err != nil {
-		t.Skip("SKIPPED: there is no " + browser + ", so the width of the page is not tested")
-	}
-	run := wideRun()
-	run.Command = "go run ./bench all " + strings.Repeat("-flag=", 40)
-	var b bytes.Buffer
-	require.NoError(t, Page(&b, run))
-	b.WriteString(`<script>for (const d of document.querySelectorAll("details")) d.open = true
-		document.title = "window " + innerWidth + " page " + document.documentElement.scrollWidth</script>`)
-	path := filepath.Join(t.TempDir(), "page.html")
-	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-		"--user-data-dir="+t.TempDir(), "--window-size=500,700", "--dump-dom", "file://"+path).Output()
-	require.NoError(t, err)
-	require.Contains(t, string(out), "<title>window 500 page 500</title>")
 }
 
 // The tables of a curve have one picture a figure, at the first of them.

@@ -237,8 +237,8 @@
 // handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. While
 // a writer of another manager waits in the line, the server refuses readers of managers that have no
 // entry. Every transfer of readers reports the writer. After PassTime a transfer comes before a further
-// reader. If others wait, nobody joins for PassTime, 100 ms at most, so that the entry comes free, and the next transfer
-// looks again. If a reader stays for longer than PassTime and no writer waits, readers may join again. A
+// reader. If others wait, nobody joins for PassTime, 100 ms at most, so that the entry comes free, and
+// the next transfer looks again. If a reader stays for longer than PassTime and no writer waits, readers may join again. A
 // reader that makes one try may join even while PassTime
 // runs, unless others are known to subscribe. If an answer must come before a reader may join, a
 // reader that makes one try waits for the answer, too, and is not refused.

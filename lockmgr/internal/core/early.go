@@ -27,7 +27,7 @@ type early struct {
 	releasedAt  time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
 	joinedAt    time.Duration // when the first acquire after that release joined the line. Zero: none has
 	cycle       time.Duration // from a release to the next grant, lately. Not zero if a request is likely
-	standsUntil time.Duration // until when a request may wait without an acquire. Zero: no release has joined, or an acquire was sent since
+	standsUntil time.Duration // until when a request may wait without an acquire. Zero: no release has joined, or an acquire was sent since, or the lock may be free
 }
 
 // learn estimates whether a request is likely. A lock is to be released that was granted at an instant.

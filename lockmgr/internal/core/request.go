@@ -104,11 +104,7 @@ func (r *Request) takesOver() bool { return r.takeOver() != "" }
 // easier reports whether the server may grant the request what the server refuses to a request with a side, permits and
 // takeOver. When the refused request leaves, no message comes, so the next request must try.
 func (r *Request) easier(side Side, permits int, takeOver string) bool {
-	switch {
-	case r.Side == Shared && side == Alone, int(r.own.Permits) < permits:
-		return true
-	}
-	return r.takesOver() && r.takeOver() != takeOver
+	return r.Side == Shared && side == Alone || int(r.own.Permits) < permits || r.takesOver() && r.takeOver() != takeOver
 }
 
 type requestState uint8

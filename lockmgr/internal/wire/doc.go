@@ -97,10 +97,10 @@
 // still serves plain and fair locks: each use of line and token may fail. All scripts give their keys
 // to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
 //
-// If a further key is missing, the key may be at the
-// other master. If a script would take a missing key for expired, the script makes the server fail
-// it before it writes: see readwrite_acquire.lua. So the failure says that the script has recorded
-// nobody. The failure concerns the locks of the command only: the server is not in trouble.
+// If a further key is missing, the key may be at the other master. If a script would take a missing
+// key for expired, the script makes the server fail it before it writes: see readwrite_acquire.lua. So
+// the failure says that the script has recorded nobody. The failure concerns the locks of the command
+// only: the server is not in trouble.
 //
 // While the old master has the record of a lock, the old master runs the scripts of the lock. After
 // that, the old master answers with ASK, and the scripts run at the new master. Waiters still
