@@ -66,10 +66,12 @@ type pages struct {
 	kept     time.Time            // until when KeepFor keeps it taken
 	keptFrom time.Time            // when the newest of these was granted
 	keptBy   *hold
-	wanted   map[string]bool // the holder IDs that a request may take over
-	wrote    time.Time       // when a writer last asked for it, had it or had gone
-	keptMost time.Time       // the latest instant until which anything may keep it
-	weakened time.Time       // when a forced unlock, or a loss of data, last ended what was kept
+	wanted   map[string]bool      // the holder IDs that a request may take over
+	wrote    time.Time            // when a writer last asked for it, had it or had gone
+	keptMost time.Time            // the latest instant until which anything may keep it
+	gave     map[string]time.Time // when a caller of each manager last began to give it back
+	newestOf map[string]*hold     // of each manager, given back or not
+	weakened time.Time            // when a forced unlock, or a loss of data, last ended what was kept
 }
 
 // A request is one request of a caller.
@@ -149,7 +151,7 @@ func (b *book) of(name string) *pages {
 	if p == nil {
 		p = &pages{
 			counts: make(map[string]int), last: make(map[string]time.Time), ended: make(map[string]time.Time),
-			exempted: make(map[string]time.Time), held: make(map[string]time.Time), wanted: make(map[string]bool),
+			exempted: make(map[string]time.Time), held: make(map[string]time.Time), gave: make(map[string]time.Time), newestOf: make(map[string]*hold), wanted: make(map[string]bool),
 		}
 		b.names[name] = p
 	}
@@ -284,7 +286,7 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	q.granted = true
 	b.grants++
 	b.heardFrom(q)
-	re := false
+	re, own := false, false
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		// A reply that was under way when a forced unlock ran, and a lock that is
@@ -292,7 +294,7 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.exempted[q.mgr]) || q.forcedUnseen
 		for _, o := range p.holds {
 			if o.mgr == q.mgr && o.lock.Owner() == l.Owner() {
-				re = re || o.part(name) == q.part(name)
+				re, own = re || o.part(name) == q.part(name), true
 				h.exempt = h.exempt || o.exempt
 			}
 		}
@@ -301,6 +303,7 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	h.passed = h.early.IsZero()
 	if l.Valid() {
 		b.promise1(h)
+		b.promise2b(h, own)
 		b.promise4(h, re)
 		b.promise5(h, re)
 		b.promise11a(h, re)
@@ -309,6 +312,7 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		p.counts[q.mgr]++
+		p.newestOf[q.mgr] = h
 		p.last[q.mgr] = q.told
 		p.holds = append(p.holds, h)
 		if q.keepFor > 0 {
@@ -381,6 +385,7 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 	h.over = true
 	b.w.mu.Lock()
 	h.parts(func(name string, _ feature) {
+		b.of(name).gave[h.mgr] = time.Now()
 		if h.struck || h.exempt && !b.w.recorded(name, h.mgr) {
 			b.grace(b.of(name), h.mgr, h.host) // it may be passed on
 		}

@@ -122,11 +122,17 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 			h.lock.UnlockAsync() // over, but not lost
 			w.pause(4 * often)
 		}},
-		{"promise2", func(w *world, h *hold) {
+		{"promise2a", func(w *world, h *hold) {
 			w.book.mu.Lock()
 			h.heard, h.struckAt = time.Now().Add(-time.Minute), time.Now().Add(-time.Minute)
 			w.book.mu.Unlock()
 			w.pause(2 * often)
+		}},
+		{"promise2b", func(w *world, h *hold) {
+			w.mu.Lock()
+			w.gone[record{h.name, h.mgr}] = time.Now().Add(-time.Minute)
+			w.mu.Unlock()
+			w.book.promise2b(h, false)
 		}},
 		{"promise14c", func(w *world, h *hold) {
 			q := &request{m: w.machines[1], host: w.machines[1].host, mgr: w.machines[1].manager.ID(), issued: time.Now(), ask: ask{name: h.name, wait: -1}}

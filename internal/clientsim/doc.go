@@ -99,8 +99,9 @@
 // page.
 //
 //	1        no two valid locks of a name that exclude each other, nor too many permits
-//	2        a forced unlock is noticed by a manager that is subscribed, at once, and by all
-//	         at their next renewal
+//	2a, 2b   a forced unlock is noticed by a manager that is subscribed, at once, and by all
+//	         at their next renewal; no lock is passed on, or joined, long after its record has gone,
+//	         and none that is fenced or passed on for the first time if nobody has looked for the record
 //	3a, 3b   a valid lock has a record that lives as long; it is lost for a reason only
 //	4        no later hold has the ID of an earlier one
 //	5        tokens rise over all managers, also after a forced unlock

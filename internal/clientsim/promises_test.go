@@ -17,7 +17,7 @@ func (b *book) look(oracle string, q *request) { q.looked |= 1 << slices.Index(o
 // oracles are the names of all oracles. promise6a checks a part of the sixth promise of docs/guarantees.md. A
 // violation has the name of its oracle.
 var oracles = []string{
-	"promise1", "promise2", "promise3a", "promise3b", "promise4", "promise5", "promise6a", "promise6b", "promise6c", "promise7a", "promise7b",
+	"promise1", "promise2a", "promise2b", "promise3a", "promise3b", "promise4", "promise5", "promise6a", "promise6b", "promise6c", "promise7a", "promise7b",
 	"promise8a", "promise8b", "promise8c", "promise9a", "promise9b", "promise10", "promise11a", "promise11b", "promise12a", "promise12b",
 	"promise13a", "promise13b", "promise14a", "promise14b", "promise14c", "promise14d", "promise14e",
 }
@@ -49,13 +49,13 @@ func (b *book) promise1(h *hold) {
 	})
 }
 
-// promise2: a forced unlock ends a hold by the next renewal at the latest.
-func (b *book) promise2(h *hold, now time.Time) {
+// promise2a: a forced unlock ends a hold by the next renewal at the latest.
+func (b *book) promise2a(h *hold, now time.Time) {
 	w := b.w
 	if h.struckAt.IsZero() {
 		return
 	}
-	b.look("promise2", h.request)
+	b.look("promise2a", h.request)
 	slack := w.set.timeout + 12*w.slowest() + 2*often
 	w.mu.Lock()
 	forbidden := false
@@ -70,15 +70,58 @@ func (b *book) promise2(h *hold, now time.Time) {
 		return
 	}
 	if !h.heard.IsZero() && now.Sub(h.heard) > slack && !w.disturbedSince(h.host, h.heard) {
-		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
+		w.fail("promise2a", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
 			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
 	}
 	renewed := w.set.lease*2/5 + slack + sec
 	gone := !h.goneAt.IsZero() && h.kind != permits
 	if gone && now.Sub(h.goneAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !w.disturbedSince(h.host, h.struckAt) {
-		w.fail("promise2", "#%d of machine %d was lost to a forced unlock %v ago, and is valid for another %v", h.seq, h.m.index,
+		w.fail("promise2a", "#%d of machine %d was lost to a forced unlock %v ago, and is valid for another %v", h.seq, h.m.index,
 			now.Sub(h.goneAt), h.lock.Remaining())
 	}
+}
+
+// promise2b: a lock whose record a forced unlock has removed is passed on for a moment only, and not at all to a fenced
+// request. h has just been granted.
+func (b *book) promise2b(h *hold, own bool) {
+	w := b.w
+	if own || h.joined || w.set.kinds&(slowCallback|slowObserver) != 0 { // its caller may be told late
+		return
+	}
+	trip := 2 * (h.host.latency*4/3 + ms)
+	b.look("promise2b", h.request)
+	h.parts(func(name string, kind feature) {
+		p := b.of(name)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		gone, is := w.gone[record{name, h.mgr}]
+		var sought time.Time // the record, at the earliest
+		if kind != reader && (h.fenced || b.handsFirst(p, h)) {
+			sought = p.gave[h.mgr]
+		}
+		if h.fenced {
+			sought = later(sought, h.issued)
+		}
+		switch ago := h.told.Sub(gone); {
+		case !is:
+		case gone.Before(sought):
+			w.fail("promise2b", "#%d of machine %d (%v) has got %q, whose record was gone %v before it had to be looked for", h.seq, h.m.index, kind, name,
+				sought.Sub(gone))
+		case ago > 24*ms+2*trip+ms && !h.host.disturbed(span{gone.Add(-w.set.lease), h.told}):
+			w.fail("promise2b", "#%d of machine %d (%v) has got %q, and its record has been gone for %v", h.seq, h.m.index, kind, name, ago)
+		}
+	})
+}
+
+// handsFirst reports whether the lock of a hold that has just been granted was passed on in memory for the first time
+// since its manager has it. w.mu is held.
+func (b *book) handsFirst(p *pages, h *hold) bool {
+	before := p.newestOf[h.mgr]
+	if before == nil || !h.passed {
+		return false
+	}
+	t := b.w.trailOf(h.name, before.lock.HolderID())
+	return t != nil && t.transfers == 0
 }
 
 // promise3a: nobody else releases a lock: a valid one has a record that lives at least as long.
@@ -142,6 +185,11 @@ func (b *book) promise5(h *hold, re bool) {
 	h.parts(func(name string, kind feature) {
 		p := b.of(name)
 		t := h.lock.TokenOf(name)
+		if slices.ContainsFunc(p.holds, func(o *hold) bool { // a writer that also reads has one token for both
+			return kind == reader && o.part(name) == writer && o.mgr == h.mgr && o.lock.Owner() == h.lock.Owner() && o.lock.TokenOf(name) == t
+		}) {
+			return
+		}
 		// A forced unlock may run while the reply to an acquire is under way.
 		if h.exempt && !h.passed && (p.forces > 0 || h.early.Before(p.weakened)) { // its call may not have ended yet
 			return
@@ -246,6 +294,9 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 // calm reports whether a record that lives for too long can't be explained. w.mu is held.
 func (b *book) calm(name string, now time.Time) bool {
 	w := b.w
+	if w.set.acks > 0 && w.set.kinds&shared != 0 {
+		return false // the other manager may keep the only connection of the pool, and no release can be confirmed
+	}
 	for _, h := range w.hosts {
 		if h.disturbed(span{now.Add(-often), now}) {
 			return false

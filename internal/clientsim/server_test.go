@@ -242,13 +242,42 @@ func (s *server) plain(args []string) any {
 			s.trailOf(id) // a grant by message, or one that follow notes
 		}
 	}
-	out := s.keys.Do(args...)
+	out := s.do(args)
 	if len(s.replicas) > 0 {
 		if always, is := writes[strings.ToUpper(args[0])]; is && (always || out != any(int64(0))) {
 			s.touch(args)
 		}
 	}
 	return out
+}
+
+// A record is what one manager has of a name.
+type record struct{ name, mgr string }
+
+// do runs a command, and notes which records have gone with it.
+func (s *server) do(args []string) any {
+	switch strings.ToUpper(args[0]) {
+	case "HSET":
+		for i := 2; i < len(args); i += 2 {
+			delete(s.w.gone, record{args[1], managerOf(args[i])})
+		}
+	case "HDEL", "DEL":
+		before := s.keys.names(args[1])
+		defer func() {
+			for _, f := range before {
+				if mgr := managerOf(f); !s.w.recorded(args[1], mgr) {
+					s.w.gone[record{args[1], mgr}] = time.Now()
+				}
+			}
+		}()
+	}
+	return s.keys.Do(args...)
+}
+
+// managerOf returns the ID of the manager that has written a field of a record.
+func managerOf(field string) string {
+	id, _, _ := strings.Cut(field, ":")
+	return id
 }
 
 // A trail is what the server has seen of a holder ID.

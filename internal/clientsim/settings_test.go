@@ -171,6 +171,9 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	if s.kinds&(fail|move|kill) != 0 { // these seldom meet one another, a cancel, or an owner that reads
 		s.kinds |= []kinds{0, abandon | together, owners | sides, kill}[r.IntN(4)]
 	}
+	if s.kinds&hot != 0 && seed%2 == 0 { // what is passed on in memory is forced open, too
+		s.kinds |= force
+	}
 	s.strikes = 1 + r.IntN(10)
 	s.lease = logBetween(r, 300*ms, 30*sec).Truncate(ms)
 	s.timeout = min(2*sec, s.lease/10)

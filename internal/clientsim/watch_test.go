@@ -40,7 +40,7 @@ func (b *book) watchHold(h *hold, now time.Time) {
 	valid, told := h.lock.Valid(), isClosed(h.lock.Lost())
 	switch {
 	case valid:
-		b.promise2(h, now)
+		b.promise2a(h, now)
 	case told && !h.lost:
 		h.lost = true
 		h.met.add(lost)

@@ -78,7 +78,8 @@ type world struct {
 	// revived are the records, by name, that a failover has brought back: the release is among the changes
 	// that it lost.
 	revived  map[string][]string
-	late     int // packets that came after their client had gone
+	gone     map[record]time.Time // when a command removed it
+	late     int                  // packets that came after their client had gone
 	seen     map[string]int
 	crowded  time.Time // until when a crowd is served
 	recovery time.Duration
@@ -125,7 +126,7 @@ func (r *randReader) Read(b []byte) (int, error) {
 
 func newWorld(o options, set settings) *world {
 	w := &world{
-		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int),
+		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int), gone: make(map[record]time.Time),
 	}
 	w.trace = &trace{began: w.began, out: o.trace}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
