@@ -89,6 +89,9 @@ func (b *book) promise2b(h *hold, own bool) {
 		return
 	}
 	trip := 2 * (h.host.latency*4/3 + ms)
+	if w.set.acks > 0 {
+		trip += trip + 2*w.set.lag + ms // WAIT
+	}
 	b.look("promise2b", h.request)
 	h.parts(func(name string, kind feature) {
 		p := b.of(name)
