@@ -169,10 +169,11 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.after(lasts, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			keys := w.keysOf(name) // its slot may have moved, with a copy of the value
-			if now := keys.Values[name]; now == put || now != nil && now.Equal(put) {
+			srv := w.serverOf(name) // its slot may have moved, with a copy of the value
+			if now := srv.keys.Values[name]; now == put || now != nil && now.Equal(put) {
 				w.tracef("fault ends: %q is removed without a message", name)
-				delete(keys.Values, name)
+				srv.plain([]string{"DEL", name})
+				srv.replicate(nil) // else a failover brings the value back
 			}
 		})
 	case badCounter:
