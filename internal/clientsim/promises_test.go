@@ -99,7 +99,7 @@ func (b *book) promise2b(h *hold, own bool) {
 		defer w.mu.Unlock()
 		gone, is := w.gone[record{name, h.mgr}]
 		var sought time.Time // the record, at the earliest
-		if kind != reader && (h.fenced || b.handsFirst(p, h)) {
+		if kind != reader && h.passed && (h.fenced || b.handsFirst(p, h)) {
 			sought = p.gave[h.mgr]
 		}
 		if h.fenced {
@@ -116,11 +116,11 @@ func (b *book) promise2b(h *hold, own bool) {
 	})
 }
 
-// handsFirst reports whether the lock of a hold that has just been granted was passed on in memory for the first time
+// handsFirst reports whether the lock of a hold, which was just passed on in memory, was passed on for the first time
 // since its manager has it. w.mu is held.
 func (b *book) handsFirst(p *pages, h *hold) bool {
 	before := p.newestOf[h.mgr]
-	if before == nil || !h.passed {
+	if before == nil {
 		return false
 	}
 	t := b.w.trailOf(h.name, before.lock.HolderID())
