@@ -284,7 +284,7 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
 				Grant:     p.grantOf(key.name, wake),
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
-				Served: !wake.More && wire.Served(wake.Payload),
+				Ours: !wake.More && wire.Ours(wake.Payload), Served: !wake.More && wire.Served(wake.Payload),
 			},
 			watch: w, seq: wake.Seq,
 		})

@@ -54,7 +54,6 @@ type walker struct {
 	waiting, held []*wish
 	kept          string   // the ID of the hold that plain0 is kept for, or ""
 	ids           []string // of ended holds of plain0
-	outsiders     bool     // managers may have taken their own set, or a forced unlock, for a client in no line
 	gone          bool     // MaxWait has ended a request a moment ago, which may have stood in the way
 }
 
@@ -161,7 +160,6 @@ func (v *walker) step() {
 	}
 	if v.kept != "" && v.r.IntN(6) == 0 { // else nobody gets the lock for an hour
 		v.w.tracef("breaks plain0")
-		v.outsiders = true
 		_, _ = v.managers[0].ForceUnlockHolders(context.Background(), "plain0", v.kept+":kept")
 		v.kept = ""
 	}
@@ -186,8 +184,7 @@ func (v *walker) try() *wish {
 		x.future.Cancel() // readers of a manager make room when others have waited: see admitImpatient
 		return nil
 	}
-	// A manager that makes room for clients in no line refuses single tries.
-	free := !v.outsiders && !slices.ContainsFunc(x.names, func(name string) bool { return v.mayWait(x, name) || v.asked(name) })
+	free := !slices.ContainsFunc(x.names, func(name string) bool { return v.mayWait(x, name) || v.asked(name) })
 	_, err := x.future.Await(context.Background())
 	switch {
 	case err == nil:
@@ -252,7 +249,6 @@ func (v *walker) wish(opts ...lockmgr.LockOption) *wish {
 	case x.permits > 0:
 		x.future = m.Permits("permits", 3).AcquireAsync(x.permits, opts...)
 	case len(x.names) > 1:
-		v.outsiders = true
 		x.future = m.LockAllAsync(x.set(), opts...)
 	default:
 		x.future = m.LockAsync(x.names[0], opts...)

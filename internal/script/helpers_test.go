@@ -128,7 +128,7 @@ func (s *scriptServer) evalRaw(t testing.TB, w *wire, script string, keys, args 
 	case "release":
 		args = append(append([]string{""}, args...), channelName(keys[0]))
 	case "force":
-		args = append([]string{"0", channelName(keys[0])}, args...)
+		args = append([]string{"000", channelName(keys[0])}, args...)
 	case "inspect":
 		args = append(slices.Clip(args), channelName(keys[0]), "redisson_rwlock:{"+keys[0]+"}")
 	case "reserve":

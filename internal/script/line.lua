@@ -37,7 +37,7 @@
 --
 -- Clients of Redisson join no line. A message on the channel of the name is for them. A script that
 -- has served the line puts a 0 before the message: '00' for '0', '05' for '5'. Then no manager of this
--- library needs to look.
+-- library needs to look. A script of this library that has not served the line puts two: '000'.
 --
 -- The keys of the line are no KEYS: they often do not exist, and while a slot of a cluster is moved, a
 -- server refuses a script if only some of its keys are there. So each function below may fail half

@@ -154,7 +154,7 @@ local function acquire(counter, taken, first)
   end
   local served = lined == 0 or pcall(tell, line, wants, channel, free - take)
   if free > take and #freed > take then -- what was free before is no news
-    redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '', free - take))
+    redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '00', free - take))
   end
   if take == n then
     return false

@@ -16,6 +16,6 @@ if redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') > 0 then
 end
 local removed = redis.call('DEL', KEYS[1], KEYS[2])
 if counter then
-  redis.pcall('PUBLISH', ARGV[1], 1) -- those who wait may set the limit again
+  redis.pcall('PUBLISH', ARGV[1], '001') -- those who wait may set the limit again
 end
 return math.min(1, removed)

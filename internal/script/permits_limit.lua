@@ -26,8 +26,8 @@ if limit < 0 or limit > 2147483647 then
 end
 redis.call('SET', KEYS[1], limit - taken, 'KEEPTTL')
 if limit > taken and (limit > was or not counter) then
-  redis.pcall('PUBLISH', ARGV[4], limit - taken)
+  redis.pcall('PUBLISH', ARGV[4], string.format('00%.0f', limit - taken))
 elseif limit < was then
-  redis.pcall('PUBLISH', ARGV[4], 0)
+  redis.pcall('PUBLISH', ARGV[4], '000')
 end
 return limit

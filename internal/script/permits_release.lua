@@ -72,7 +72,7 @@ local function release(counter, taken, first)
   local reached = -1
   if free > 0 then
     local served = pcall(tell, line, wants, channel, free)
-    reached = publish(channel, string.format('%s%.0f', served and '0' or '', free))
+    reached = publish(channel, string.format('%s%.0f', served and '0' or '00', free))
   end
   if given == 0 then
     return false

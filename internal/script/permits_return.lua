@@ -38,6 +38,6 @@ if type(free) == 'table' then
 end
 if free > 0 then
   local served = pcall(tell, ARGV[2], ARGV[3], ARGV[1], free)
-  redis.pcall('PUBLISH', ARGV[1], string.format('%s%.0f', served and '0' or '', free))
+  redis.pcall('PUBLISH', ARGV[1], string.format('%s%.0f', served and '0' or '00', free))
 end
 return 1

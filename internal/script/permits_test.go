@@ -201,7 +201,7 @@ func TestScript_PermitsLimit(t *testing.T) {
 			require.Equal(t, tt.then, s.permits(t, "p"))
 			var told []string
 			if tt.told != "" {
-				told = []string{k.Channel + " " + tt.told}
+				told = []string{k.Channel + " 00" + tt.told}
 			}
 			require.Equal(t, told, e.heard(t), "%+v", tt)
 		}

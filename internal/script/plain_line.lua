@@ -178,7 +178,7 @@ local function released(key, channel, owner, want)
     ok, left, given = pcall(serve, key, whole)
   end
   -- After a grant the lock is taken, and nobody needs to know.
-  local told = ok and given and 0 or publish(channel, ok and '00' or '0')
+  local told = ok and given and 0 or publish(channel, ok and '00' or '000')
   return ok and left and {told, joinBehind(key, want)} or told
 end
 

@@ -231,9 +231,9 @@ func TestScripts(t *testing.T) {
 				s.requireState(t, tt.then)
 				var messages []string
 				if tt.told {
-					messages = []string{theChannel + " 0"}
+					messages = []string{theChannel + " 000"}
 					if tt.script == "release" {
-						messages[0] += "0" // the line is served
+						messages[0] = theChannel + " 00" // the line is served
 					}
 				}
 				require.Equal(t, messages, e.heard(t))

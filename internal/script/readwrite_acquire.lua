@@ -103,7 +103,7 @@ if line then
   -- A writer of this manager had the record, or stood in the line, and has left. So readers elsewhere may come in.
   if side == 'read' and (mode == 'write' or ok and needed == whole) then
     local served = pcall(line.serve, key, whole - 1)
-    publish(channels .. prefix, (served and '0' or '') .. '1')
+    publish(channels .. prefix, (served and '0' or '00') .. '1')
   end
 end
 return last

@@ -96,8 +96,8 @@ if line then
   ok, told, given = pcall(line.serve, key)
 end
 if ARGV[1] == 'force' then
-  -- A message without a leading 0 makes the managers of the removed holders check the record.
-  local reached = publish(channel, wrote and '1' or '0')
+  -- The managers of the removed holders check the record, as if the line was not served.
+  local reached = publish(channel, wrote and '001' or '000')
   return left and {reached} or reached
 end
 -- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look
@@ -106,5 +106,5 @@ if left and not wrote and longest * 2 >= before then
   return {outsiders(channel) or -1}
 end
 -- After a grant nobody needs to know.
-local reached = ok and given and 0 or publish(channel, (ok and '0' or '') .. (wrote and '1' or '0'))
+local reached = ok and given and 0 or publish(channel, (ok and '0' or '00') .. (wrote and '1' or '0'))
 return ok and told and {reached, line.joinBehind(key, ARGV[1])} or reached

@@ -123,7 +123,7 @@ if there ~= 0 and side == 'read' then
   end
 end
 if mode == 'write' and side == 'read' then
-  publish(channel, (served and '0' or '') .. '1') -- readers may come in
+  publish(channel, (served and '0' or '00') .. '1') -- readers may come in
 end
 local n = outsiders(channel) or -1
 if n >= 0 and there ~= 0 then

@@ -35,7 +35,7 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
   if ok then
     return out
   end
-  message = '0' -- the line was not served
+  message = '000' -- the line was not served
 end
 if not gone then
   return false

@@ -22,7 +22,7 @@ local function release(key, owner, channel)
     if ok then
       return out
     end
-    message = '0' -- the line was not served
+    message = '000' -- the line was not served
   end
   if gone == 0 then
     return false

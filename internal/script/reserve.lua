@@ -25,7 +25,7 @@ for i = 4, #ARGV - 1 do
         redis.call('HDEL', key, ARGV[j])
       end
     end
-    local told = redis.pcall('PUBLISH', ARGV[#ARGV], '0')
+    local told = redis.pcall('PUBLISH', ARGV[#ARGV], '000')
     if type(told) == 'table' then
       return told.err
     end

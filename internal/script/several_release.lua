@@ -137,7 +137,7 @@ for i = 1, n do
     end
     done = done + (released and 1 or 0)
     if released and message and not (fine and given) then -- after a grant nobody needs to know
-      local reached = publish(channel, (fine and '0' or '') .. message)
+      local reached = publish(channel, (fine and '0' or '00') .. message)
       if type(reached) == 'string' then
         why = reached
       else

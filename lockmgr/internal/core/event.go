@@ -59,9 +59,10 @@ type (
 		// Grant is the grant by message that the newest message was, or zero.
 		Grant Grant
 		// Confirmed reports whether the subscription was confirmed since the last Wake. Message
-		// reports whether a message came since the last Wake, and More whether several came. Served
-		// reports whether the only message is of a script that has served the line: see position.
-		Confirmed, Message, More, Served bool
+		// reports whether a message came since the last Wake, and More whether several came. Ours reports
+		// whether the only message is of a script of this library, and Served whether that script has
+		// served the line: see position.
+		Confirmed, Message, More, Ours, Served bool
 	}
 	// Verify: check whether the entries of a name are still on the server.
 	Verify struct{ Name string }

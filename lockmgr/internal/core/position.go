@@ -292,8 +292,8 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 
 // told handles an event. A message on the channel of this manager says that something is free for the
 // manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If nobody waits
-// here, the manager leaves the line. A message on the channel of the name, of a script that has served
-// no line, is of an outsider, or of one of our rare scripts that serve none.
+// here, the manager leaves the line. A message on the channel of the name says that nobody in the line may
+// have been told, unless its script has served the line. If the script is not ours, an outsider is there.
 //
 // told also arranges that the next script takes over, or removes, the record of a grant that nobody wants.
 func (p *position) told(m *Machine, n *name, ev Wake) {
@@ -305,7 +305,7 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	}
 	if ev.Place == 0 && !ev.Served {
 		p.standsUntil = 0 // the lock may be free, and nobody in the line was told
-		if !ev.More {
+		if !ev.More && !ev.Ours {
 			p.others.hear(m.now, &n.details.run, &m.cfg)
 		}
 	}

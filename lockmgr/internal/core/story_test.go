@@ -27,6 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //	lock 3 n permits=2 limit=5
 //	reply n/1 ok
 //	message a+b:read+c:write item=2
+//	message n ours
 //	reply a+b:read+c:write refused item=1 ttl=9s
 //	lock 4 f fair
 //	reply f ok front=4 mixed missing
@@ -233,7 +234,7 @@ func (s *story) line(line string) {
 	case "again": // the last answer, a second time
 		s.step(s.last[plain[1]])
 	case "confirmed", "message", "gap":
-		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != "", Served: arg["served"] != ""}
+		wake := Wake{Name: plain[1], Item: int(count("item", 0)), Place: uint64(count("place", 0)), Subscribed: plain[0] != "gap", Confirmed: plain[0] == "confirmed", Message: plain[0] == "message", More: arg["more"] != "", Ours: arg["ours"] != "", Served: arg["served"] != ""}
 		wake.Grant = Grant{Number: uint64(count("grant", 0)), Sent: duration("sent", 0), Elapsed: duration("elapsed", 0), Lease: duration("life", 0), Token: count("token", 0)}
 		n := s.m.known(wake.Name, isSet(wake.Name))
 		both := n != nil && n.position() != nil && wake.Confirmed && arg["place"] == "" // channels of a name with a line

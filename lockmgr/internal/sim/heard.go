@@ -18,7 +18,7 @@ type heard struct {
 // told is a grant by message, and the epochs of the record and of the token counter.
 type told struct {
 	core.Grant
-	served              bool
+	ours, served        bool
 	epoch, counterEpoch int
 }
 

@@ -261,7 +261,7 @@ func (w *world) message(subscriber int, chanName, payload string) {
 	if w.strikes(MessageLate) {
 		d = w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)
 	}
-	rests := told{served: wire.Served(payload)}
+	rests := told{ours: wire.Ours(payload), served: wire.Served(payload)}
 	forced := 0
 	for _, l := range w.single {
 		if strings.HasPrefix(chanName, l.channel) {
@@ -304,7 +304,7 @@ func (p *pubsub) tell(who listener, forced int, confirmed bool, grant told) {
 		}
 		h.Subscribed = confirmed
 		h.More = h.More || h.Message
-		h.Message, h.Served = true, grant.served && !h.More
+		h.Message, h.Ours, h.Served = true, grant.ours && !h.More, grant.served && !h.More
 		h.forced += forced
 		h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 		if h.More {
@@ -313,7 +313,7 @@ func (p *pubsub) tell(who listener, forced int, confirmed bool, grant told) {
 		return
 	}
 	h := &heard{Wake: who.wake(), forced: forced}
-	h.Subscribed, h.Message, h.Served = confirmed, true, grant.served
+	h.Subscribed, h.Message, h.Ours, h.Served = confirmed, true, grant.ours, grant.served
 	h.Grant, h.epoch, h.counterEpoch = grant.Grant, grant.epoch, grant.counterEpoch
 	p.n.post(h)
 }

@@ -297,7 +297,7 @@ func Inspect(name string, token bool) Command {
 // Force returns the command that removes a lock's record if the record has exactly the given
 // fields, or has the given fields and more than MostFields in all.
 func Force(kind core.Kind, name string, fields []string) Command {
-	c := Command{Script: force, Keys: []string{name}, Args: []string{formats[kind].freed}}
+	c := Command{Script: force, Keys: []string{name}, Args: []string{"00" + formats[kind].freed}}
 	if kind == core.Fair {
 		c.Keys, c.Args = append(c.Keys, QueueKey(name)), append(c.Args, ChannelOf(kind, name))
 	} else {

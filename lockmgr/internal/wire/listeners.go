@@ -7,7 +7,7 @@ package wire
 // slot. A message on a classic channel reaches all nodes.
 
 // listen adds a channel to the arguments of a command. All channels of a command follow each other,
-// and have the same message and count.
+// and have the same message and count. A message begins with "00": see Ours.
 func (c *Command) listen(channel, message string, count func(*Answer) (*int64, bool)) {
 	if c.told.channels == 0 {
 		c.told = listeners{len(c.Args), 0, message, count}
@@ -34,7 +34,7 @@ func Unheard(commands []Command, answers []Answer) (tell []Command, reached []*i
 		for _, channel := range commands[i].Args[c.first:][:c.channels] {
 			t := Command{Args: []string{"PUBSUB", "SHARDNUMSUB"}, Keys: []string{channel}}
 			if published && c.message != "" {
-				t = Command{Args: []string{"SPUBLISH"}, Keys: []string{channel}, Rest: []string{c.message}}
+				t = Command{Args: []string{"SPUBLISH"}, Keys: []string{channel}, Rest: []string{"00" + c.message}}
 			}
 			tell, reached = append(tell, t), append(reached, n)
 		}

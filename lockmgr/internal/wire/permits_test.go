@@ -119,7 +119,10 @@ func TestPermits_Line(t *testing.T) {
 	c = Encode(manager, &op)
 	require.Equal(t, []string{"1000", manager, "redisson_sc:{a}", "{a}:line", "{a}:wants", "6", "2000", "1", "2", "9", "0", "3", "1"}, c.Args[:13])
 	require.Equal(t, "redisson_sc:{a}:"+manager, OwnChannel(core.Permits, manager, "a"))
-	for message, served := range map[string]bool{"": false, "0": false, "1": false, "03": true} {
-		require.Equal(t, served, Served(message), "%q", message)
+	for message, is := range map[string]struct{ ours, served bool }{
+		"": {}, "0": {}, "1": {}, "12": {}, "00": {true, true}, "03": {true, true}, "010": {true, true}, "000": {ours: true}, "0010": {ours: true},
+	} {
+		require.Equal(t, is.ours, Ours(message), "%q", message)
+		require.Equal(t, is.served, Served(message), "%q", message)
 	}
 }

@@ -96,13 +96,14 @@ func (n *manager) heard(from, payload string) {
 		return
 	}
 	grant, _ := wireformat.ReadGrant(n.secret, key, payload)
-	served := wireformat.Served(payload)
+	ours, served := wireformat.Ours(payload), wireformat.Served(payload)
 	if s.wake != nil {
 		s.wake.More = s.wake.More || s.wake.Message
-		s.wake.Message, s.wake.Grant, s.wake.Served = true, grant, served && !s.wake.More
+		s.wake.Message, s.wake.Grant = true, grant
+		s.wake.Ours, s.wake.Served = ours && !s.wake.More, served && !s.wake.More
 		return
 	}
-	n.news(core.Wake{Name: key, Place: place, Subscribed: s.confirmed, Message: true, Grant: grant, Served: served})
+	n.news(core.Wake{Name: key, Place: place, Subscribed: s.confirmed, Message: true, Grant: grant, Ours: ours, Served: served})
 }
 
 func (n *manager) news(ev core.Wake) {
