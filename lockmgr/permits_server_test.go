@@ -660,3 +660,22 @@ func TestPermits_PassInMemory(t *testing.T) {
 		awaitFree(t, p, 10)
 	})
 }
+
+// Waiting requests for more permits than the limit fail at once when the limit is raised from 0, also while as many
+// permits are taken.
+func TestPermits_LimitRaisedFromZero(t *testing.T) {
+	_, m, other := startServer(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	p := m.Permits("p", 5)
+	held := mustAcquire(t, p, 4)
+	for range 5 {
+		require.NoError(t, p.SetLimit(ctx, 0))
+		f := other.Permits("p", 5).AcquireAsync(5)
+		faults.Eventually(t, func() bool { return other.Stats().Subscriptions > 0 && other.Stats().Waiting == 1 })
+		faults.ByMessage(t, other, func() {
+			require.NoError(t, p.SetLimit(ctx, 3))
+			require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrLimit)
+		})
+	}
+	mustUnlock(t, held)
+}
