@@ -9,8 +9,8 @@
 --
 -- Returns the new limit, or -1 if that would be negative or more than 2^31 - 1. An expired
 -- permit counts as taken until an acquire removes it. If more are taken than the limit, the
--- counter is negative, and none is granted until enough are given back. A lower limit, and
--- one that was 0, are published, too, so that waiting requests for more permits fail.
+-- counter is negative, and none is granted until enough are given back. A limit that is
+-- lower, or was 0, is published, too, so that waiting requests for more permits fail.
 local counter = redis.call('GET', KEYS[1])
 if counter and not string.find(counter, '^%-?%d+$') then
   return {err = 'WRONGTYPE the key does not count permits'}
