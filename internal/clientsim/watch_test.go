@@ -157,7 +157,8 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 	}
 	waiting := slices.ContainsFunc(p.requests, func(q *request) bool {
 		b.look("promise14a", q)
-		return q.kind != set && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
+		has := q.observed || q.joined && w.set.kinds&slowObserver != 0 // an All keeps its lock, which may be over
+		return q.kind != set && !has && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
 	})
 	held := slices.ContainsFunc(p.holds, func(h *hold) bool { return h.lock.Valid() })
 	if !waiting || held || w.keysOf(name).Get(name) != nil || w.crowded.After(now) ||
