@@ -131,12 +131,13 @@ func (t *trackedConn) Read(p []byte) (int, error) {
 	}
 	t.said = append(t.said, p[:min(n, wire.MostSaid-len(t.said))]...)
 	var late net.Error
+	ours := errors.Is(err, net.ErrClosed) || errors.As(err, &late) && late.Timeout()
 	switch h := wire.Greeting(t.said); {
 	case h == nil:
 		t.greeted, t.said = true, nil
 	case h.Foreign:
 		return 0, h
-	case n == 0 && err != nil && !errors.Is(err, net.ErrClosed) && !(errors.As(err, &late) && late.Timeout()):
+	case n == 0 && err != nil && !ours:
 		h.Err = err
 		return 0, h
 	}

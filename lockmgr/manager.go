@@ -204,7 +204,8 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 // observes the manager.
 func (m *Manager) termsOf(w *wish) *core.Terms {
 	trace := m.newTrace(w.ctx)
-	if w.hold <= 0 && w.keep <= 0 && w.note == "" && w.takeOver == "" && trace == nil {
+	rare := w.hold > 0 || w.keep > 0 || w.note != "" || w.takeOver != ""
+	if !rare && trace == nil {
 		return nil
 	}
 	terms := &core.Terms{MaxHold: w.hold, KeepFor: w.keep, Note: w.note, TakeOver: w.takeOver}

@@ -96,7 +96,8 @@ const leastEarly = 50 * time.Millisecond
 // while the name is kept, no grant comes.
 func (p *position) mayWait(n *name, now time.Duration) bool {
 	first := n.queue.head
-	return now < p.standsUntil && n.sub == subOn && first.Side == p.side && !first.takesOver() && !n.details.impatient
+	told := now < p.standsUntil && n.sub == subOn
+	return told && first.Side == p.side && !first.takesOver() && !n.details.impatient
 }
 
 // waitOrAsk serves the first waiter. A grant that has come is taken. If the position of the manager

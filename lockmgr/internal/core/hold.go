@@ -380,7 +380,8 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 // half of a run on, unless a transfer of the run has reported others.
 func (m *Machine) asksEarly(e *entry) bool {
 	r, u := &e.of.details.run, e.upkeep()
-	return e.of.isLock() && !u.retry.failing() && !(r.fresh && r.others > 0) && 2*u.grants >= m.mostGrants(r)
+	reported := r.fresh && r.others > 0
+	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.grants >= m.mostGrants(r)
 }
 
 // expire ends the holds of an entry that are past their deadlines. If only a fixed

@@ -58,10 +58,6 @@ type details struct {
 // state. noDetails are read like a name's own details, and never written.
 var noDetails = details{special: plain{}}
 
-// Common returns a pointer to the state that all machines share and none writes. A copy of a
-// machine shares the state, too.
-func Common() any { return &noDetails }
-
 func (n *name) heapPos() *int32 { return &n.pos }
 
 // hasDetails reports whether the name has details of its own. A name gets details when first

@@ -162,7 +162,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	if r.Joined && p.newest.Number != p.place && !e.woken {
 		p.standsUntil = op.Sent + op.Waits*2/3
 	}
-	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
+	if joins := op.Lined && op.Waits > 0; joins && !r.OK && !r.OtherKind && r.Limit == 0 {
 		p.steps(m, n, r.Outside)
 	}
 	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
@@ -178,8 +178,8 @@ func (p *position) answered(m *Machine, r *Reply) {
 // joined since. A release joins only if no other script may have joined.
 func (p *position) noteLeft(r *Reply) {
 	op := r.Op
-	// Beside another kind the position ends by itself: the manager asks no more.
-	left := r.Ran == Yes && (op.Leaves || op.only && (r.OK || r.OtherKind))
+	asksNoMore := op.only && (r.OK || r.OtherKind) // beside another kind the position ends by itself
+	left := r.Ran == Yes && (op.Leaves || asksNoMore)
 	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (left || notJoined) && p.joined <= op.ID {
 		p.joined = 0
@@ -208,8 +208,10 @@ func (p *position) leftovers(n *name) bool {
 // request that is likely. No script leaves while an acquire is in flight: the acquire may join, and
 // mustLeave is called again after its answer.
 func (p *position) mustLeave(n *name) bool {
-	stays := p.standsUntil > 0 && p.expects(n)
-	return p.joined != 0 && !stays && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
+	if p.standsUntil > 0 && p.expects(n) {
+		return false
+	}
+	return p.joined != 0 && p.leaves == 0 && n.queue.head == nil && !p.acquires(n)
 }
 
 // acquires reports whether an acquire is in flight.
@@ -357,6 +359,7 @@ func (m *Machine) runOver(e *entry) bool {
 		return false
 	}
 	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
-	return m.now < p.others.until || over && (e.of.details.run.others > 0 || !m.cfg.TrustSubscribers) ||
-		e.of.isLock() && m.keptLong(e)
+	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
+	paused := m.now < p.others.until
+	return paused || over && othersWait || e.of.isLock() && m.keptLong(e)
 }

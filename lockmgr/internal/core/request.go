@@ -104,7 +104,8 @@ func (r *Request) takesOver() bool { return r.takeOver() != "" }
 // easier reports whether the server may grant the request what the server refuses to a request with a side, permits and
 // takeOver. When the refused request leaves, no message comes, so the next request must try.
 func (r *Request) easier(side Side, permits int, takeOver string) bool {
-	return r.Side == Shared && side == Alone || int(r.own.Permits) < permits || r.takesOver() && r.takeOver() != takeOver
+	shares := r.Side == Shared && side == Alone
+	return shares || int(r.own.Permits) < permits || r.takesOver() && r.takeOver() != takeOver
 }
 
 type requestState uint8

@@ -65,7 +65,8 @@ func (m *Machine) doubt(e *entry) {
 // record itself. lookBehind returns when to call it again.
 func (m *Machine) lookBehind(e *entry) (again time.Duration) {
 	n := e.of
-	if n.queue.head == nil || n.sub != subNone || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {
+	deaf := n.queue.head != nil && n.sub == subNone
+	if !deaf || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {
 		return Forever
 	}
 	if due := e.sent + m.cfg.PollMax; m.now < due {

@@ -117,7 +117,8 @@ func readFairTransferred(op *core.Op, a *Answer, r *core.Reply) bool {
 
 func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	v, ok := a.ints(1)
-	if !ok || len(a.Array) > 2 || v[0] < 0 || v[0] > 1 || len(a.Array) == 2 && a.Array[1].Kind != Text {
+	ok = ok && (len(a.Array) < 2 || len(a.Array) == 2 && a.Array[1].Kind == Text)
+	if !ok || v[0] < 0 || v[0] > 1 {
 		return false
 	}
 	r.OK = v[0] == 1

@@ -229,8 +229,8 @@ func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 	tookAll := s.step == stepExtend // the replies are those of the renewals
 	undone := func(i int) bool {
 		r := &s.parts[i].reply
-		took := tookAll || r.Op != nil && (r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered))
-		return took && i >= from || s.inLineUnreached(i)
+		took := r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered)
+		return (tookAll || r.Op != nil && took) && i >= from || s.inLineUnreached(i)
 	}
 	s.end = end
 	for i := range s.parts {
