@@ -1,6 +1,8 @@
 package script_test
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -318,4 +320,65 @@ func TestScript_LineJoinedByARelease(t *testing.T) {
 		require.Equal(t, "[0 1]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", "{" + theLock + "}", "b:101", channel})))
 		require.Contains(t, e.heard(t)[0], channel+":a 102 text")
 	})
+}
+
+// A grant by message is signed with the manager's secret. The server grants only what it has noted itself, and what
+// somebody hears. Else the manager is told.
+func TestScript_LineGrantByMessage(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	const waits = "{" + theLock + "}:lock_wants"
+	e := listen(t, s, theChannel+":b")
+	for _, tt := range []struct {
+		what    string
+		between func(t *testing.T)
+		granted bool
+	}{
+		{"noted here", func(*testing.T) {}, true},
+		{"noted by another server", func(t *testing.T) {
+			noted := strings.Fields(s.do(t, "HGET", waits, "b").(string))
+			noted[len(noted)-1] = strings.Repeat("0", 40)
+			s.do(t, "HSET", waits, "b", strings.Join(noted, " "))
+		}, false},
+		{"a failover", func(t *testing.T) {
+			s.do(t, "REPLICAOF", "127.0.0.1", "1")
+			s.do(t, "REPLICAOF", "NO", "ONE")
+		}, false},
+		{"nobody hears it, though a message reaches somebody", func(t *testing.T) {
+			e.do(t, "UNSUBSCRIBE", theChannel+":b")
+			e.do(t, "PSUBSCRIBE", theChannel+":*")
+		}, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.lineAcquire(t, lineCall{manager: "b", id: 1})
+			tt.between(t)
+			if s.release(t, "a:1"); !tt.granted {
+				require.Equal(t, "b/t", s.line(t))
+				return
+			}
+			words := strings.Fields(e.heard(t)[0])
+			sum := sha1.Sum([]byte("5ec7e7" + theLock + " " + strings.Join(words[1:6], " ")))
+			require.Equal(t, hex.EncodeToString(sum[:]), words[6])
+			elapsed, err := strconv.Atoi(words[3])
+			require.NoError(t, err)
+			require.InDelta(t, 500_000, elapsed, 499_999, "microseconds since b's script")
+		})
+	}
+}
+
+// A copy that runs late changes nothing of what a newer script of its manager has noted. What a copy has joined although
+// its manager has the lock ends with the hold.
+func TestScript_LineLateJoin(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	e := listen(t, s, theChannel+":a", theChannel+":b")
+	s.prepare(t, "HSET L a:2 1; PEXPIRE L 20000")
+	s.lineAcquire(t, lineCall{manager: "b", id: 3})
+	s.lineAcquire(t, lineCall{manager: "b", id: 2})
+	s.lineAcquire(t, lineCall{manager: "a", id: 1})
+	require.Equal(t, "a:2=1 for 20000 b a", s.line(t))
+	s.release(t, "a:2")
+	require.Equal(t, ":b 103 text 20000 0", told(e.heard(t)))
+	require.Equal(t, "b:103=1 for 20000", s.line(t))
 }
