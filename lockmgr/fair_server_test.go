@@ -174,37 +174,55 @@ func TestFair_ForgedGrant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-	channel := "redisson_lock__channel:{f}:" + b.ID()
-	spy := must(resp.Dial(s.Addr(), time.Minute))(t)
-	t.Cleanup(spy.Close)
-	must(spy.Do("SUBSCRIBE", channel))(t)
-	l := mustLock(t, a, "f", lockmgr.Fair())
-	waits := b.LockAsync("f", lockmgr.Fair())
-	awaitQueue(t, a, "f", 1)
-	faults.Eventually(t, func() bool { return b.Stats().Scripts >= 2 }, "the subscription is confirmed")
-	mustUnlock(t, l)
-	granted := must(spy.Receive())(t).([]any)[2].(string)
-	mustUnlock(t, mustAwait(t, waits))
+	for _, tt := range []struct {
+		name        string
+		opts        []lockmgr.LockOption
+		hash, field string // with what b wants
+		place, sent int    // words of that; place -1: it is in the queue
+	}{
+		{"p", nil, "{p}:lock_wants", b.ID(), 3, 4},
+		{"f", []lockmgr.LockOption{lockmgr.Fair()}, "redisson_lock_queue:{f}:waits", "@" + b.ID(), -1, 1},
+	} {
+		channel := "redisson_lock__channel:{" + tt.name + "}:" + b.ID()
+		spy := must(resp.Dial(s.Addr(), time.Minute))(t)
+		t.Cleanup(spy.Close)
+		must(spy.Do("SUBSCRIBE", channel))(t)
+		wanted := func() []string { return strings.Fields(faults.Do(t, s, "HGET", tt.hash, tt.field)) }
+		wait := func(scripts uint64) (l *lockmgr.Lock, waits *futures.Future[*lockmgr.Lock]) {
+			l = mustLock(t, a, tt.name, tt.opts...)
+			sent := b.Stats().Scripts
+			waits = b.LockAsync(tt.name, tt.opts...)
+			faults.Eventually(t, func() bool { return b.Stats().Scripts >= sent+scripts && len(wanted()) > tt.sent }, "b wants a grant")
+			return l, waits
+		}
+		l, waits := wait(2)
+		mustUnlock(t, l)
+		granted := must(spy.Receive())(t).([]any)[2].(string)
+		mustUnlock(t, mustAwait(t, waits))
 
-	l = mustLock(t, a, "f", lockmgr.Fair())
-	waits = b.LockAsync("f", lockmgr.Fair())
-	awaitQueue(t, a, "f", 1)
-	number := strings.TrimSuffix(strings.TrimPrefix(queue(t, a, "f")[0], b.ID()+":"), ":f")
-	words := strings.Fields(granted)
-	require.Len(t, words, 6)
-	for _, forged := range []string{granted, strings.Join(append([]string{number}, words[1:]...), " ")} {
-		sent := b.Stats().Scripts
-		faults.Do(t, s, "PUBLISH", channel, forged)
-		faults.Eventually(t, func() bool { return b.Stats().Scripts > sent }, "a message makes the manager ask")
+		l, waits = wait(1)
+		words := strings.Fields(granted)
+		require.Len(t, words, 6)
+		for i := range 6 { // with the number and the script of today, with the number, and as it was
+			if words = strings.Fields(granted); i < 5 {
+				words[0] = wanted()[max(tt.place, 0)]
+				if tt.place < 0 {
+					words[0] = strings.TrimSuffix(strings.TrimPrefix(queue(t, a, "f")[0], b.ID()+":"), ":f")
+				}
+			}
+			if i < 4 {
+				words[1] = wanted()[tt.sent]
+			}
+			sent := b.Stats().Scripts
+			faults.Do(t, s, "PUBLISH", channel, strings.Join(words, " "))
+			faults.Eventually(t, func() bool { return b.Stats().Scripts > sent }, "a message makes the manager ask")
+			_, err := waits.Result()
+			require.ErrorIs(t, err, futures.ErrPending)
+		}
+		require.True(t, l.Valid())
+		mustUnlock(t, l)
+		mustUnlock(t, mustAwait(t, waits))
 	}
-	select {
-	case <-waits.Done():
-		t.Fatal("granted")
-	default:
-	}
-	require.True(t, l.Valid())
-	mustUnlock(t, l)
-	mustUnlock(t, mustAwait(t, waits))
 }
 
 // No worker waits for more than three rounds of the others, over managers.
