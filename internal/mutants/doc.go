@@ -7,7 +7,6 @@
 // wake-up that is lost, a release taken for done. Mutants of pauses, texts,
 // counters and other details do not belong in it, because each change of the code
 // may have to change the list. TestLists_AreUpToDate keeps it below 200.
-// CONTRIBUTING.md names the tool that makes all other mutations.
 //
 //	go test ./internal/mutants                                       each is up to date
 //	go test ./internal/mutants -mutants -v -timeout 0                each is caught: a quarter of an hour

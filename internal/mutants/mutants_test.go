@@ -78,7 +78,6 @@ const (
 )
 
 // mostMutants is the limit of the list, since each change of the code may have to edit it.
-// CONTRIBUTING.md names the tool that makes all other mutations.
 const mostMutants = 200
 
 var mutants = slices.Concat(coreMutants, scriptMutants, clientMutants)
