@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -101,50 +97,8 @@ func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job simple) error {
 	// end
 }
 
-// A ledger has the hours whose job has ended.
-type ledger struct {
-	mu    sync.Mutex
-	hours map[time.Time]bool
-}
-
-func (l *ledger) Done(_ context.Context, hour time.Time) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.hours[hour], nil
-}
-
-func (l *ledger) Finish(_ context.Context, hour time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hours[hour] = true
-	return nil
-}
-
-// now is the part of package time that the ledger's snippet uses.
-type now struct {
-	Hour time.Duration
-	Now  func() time.Time
-}
-
-func chooseLedger(ctx context.Context, mgr *lockmgr.Manager, ledger *ledger, job simple, time now) error {
-	// docs/choosing.md 9
-	hour := time.Now().Truncate(time.Hour) // each process begins here, at each hour and when it starts
-	waiting, cancel := context.WithDeadline(ctx, hour.Add(time.Hour))
-	defer cancel()
-	return mgr.Do(ctx, "report", func(ctx context.Context, lock *lockmgr.Lock) error {
-		if done, err := ledger.Done(ctx, hour); done || err != nil { // SELECT count(*) > 0 FROM runs WHERE …
-			return err // another process has run the job
-		}
-		if err := job(ctx); err != nil {
-			return err // the next process that waits runs the job
-		}
-		return ledger.Finish(ctx, hour) // INSERT INTO runs … ON CONFLICT DO NOTHING
-	}, lockmgr.WaitContext(waiting))
-	// end
-}
-
 func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send func(holder string, token int64) error) error {
-	// docs/choosing.md 10
+	// docs/choosing.md 9
 	lock, err := mgr.Lock(ctx, "order 7", lockmgr.KeepFor(10*time.Minute), lockmgr.Fenced())
 	if err != nil {
 		return err
@@ -158,7 +112,7 @@ func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send
 }
 
 func chooseTakeOver(ctx context.Context, mgr *lockmgr.Manager, work simple, holder string, token int64) error {
-	// docs/choosing.md 11
+	// docs/choosing.md 10
 	lock, err := mgr.Lock(ctx, "order 7", lockmgr.TakeOver(holder), lockmgr.Fenced())
 	if err != nil {
 		return err
@@ -205,64 +159,6 @@ func TestChoosing_HandedOver(t *testing.T) {
 		require.NoError(t, chooseTakeOver(ctx, next, work, holder, token))
 	}
 	require.Equal(t, 3, works)
-}
-
-// A job whose runner dies at work, or fails, is run by one of those that wait.
-func TestChoosing_TakenOver(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	ctx := t.Context()
-	book := &ledger{hours: make(map[time.Time]bool)}
-	hour := time.Now().Add(time.Hour) // does not end during the test
-	at := now{time.Hour, func() time.Time { return hour }}
-	open := func(addr string, lease time.Duration) *lockmgr.Manager {
-		mgr, err := lockmgr.DialURL("redis://"+addr, lockmgr.Options{Lease: lease})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			closing, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_ = mgr.Close(closing) // that of the dead process can give nothing back
-		})
-		return mgr
-	}
-	// The runner dies: no command of it reaches the server any more.
-	link := faultproxy.Start(t, s.Addr())
-	begun, dead := make(chan struct{}), make(chan error, 1)
-	runner := open(link.Addr(), 2*time.Second)
-	go func() {
-		dead <- chooseLedger(ctx, runner, book, func(ctx context.Context) error {
-			close(begun)
-			<-ctx.Done()
-			return ctx.Err()
-		}, at)
-	}()
-	<-begun
-	link.BlackHole()
-
-	var runs atomic.Int64
-	var others errgroup.Group
-	for range 3 {
-		mgr := open(s.Addr(), 0)
-		others.Go(func() error {
-			err := chooseLedger(ctx, mgr, book, func(context.Context) error {
-				if runs.Add(1) == 1 {
-					return errBusy // the job fails the first time
-				}
-				return nil
-			}, at)
-			if errors.Is(err, errBusy) {
-				return nil
-			}
-			return err
-		})
-	}
-	require.NoError(t, others.Wait())
-	require.ErrorIs(t, <-dead, lockmgr.ErrLeaseLost)
-	require.EqualValues(t, 2, runs.Load(), "one failed, the next one ran the job, and the third found it done")
-
-	hour = hour.Add(time.Hour)
-	require.NoError(t, chooseLedger(ctx, open(s.Addr(), 0), book, func(context.Context) error { runs.Add(1); return nil }, at))
-	require.EqualValues(t, 3, runs.Load(), "the next hour")
 }
 
 // The page's snippets work, and cost the commands that the page says were counted.
