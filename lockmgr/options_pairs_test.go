@@ -21,42 +21,43 @@ type optionRow struct {
 	excludes []string
 }
 
+// columns are the calls that the table names.
+var columns = []string{"Lock", "TryLock", "LockAll", "TryLockAll", "Acquire", "TryAcquire", "Lead"}
+
 // documentedOptions reads the table of options in docs/calls.md.
 func documentedOptions(t *testing.T) (names []string, rows map[string]optionRow) {
 	page := must(os.ReadFile("../docs/calls.md"))(t)
 	_, section, ok := strings.Cut(string(page), "## Options of a request")
 	require.True(t, ok)
+	_, section, ok = strings.Cut(section, "\n|---|---|---|\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n\n")
 	rows = make(map[string]optionRow)
-	var calls []string
+	list := func(cell string) []string {
+		return strings.FieldsFunc(cell, func(r rune) bool { return strings.ContainsRune("`, ", r) })
+	}
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) < 9 || strings.HasPrefix(cells[0], "-") {
-			continue
-		}
-		for i := range cells {
-			cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), "`", "")
-		}
-		last := len(cells) - 1
-		if cells[0] == "option" {
-			calls = cells[1:last]
-			continue
-		}
-		var row optionRow
-		for i, call := range calls {
-			require.Contains(t, []string{"yes", "no"}, cells[i+1])
-			if cells[i+1] == "yes" {
-				row.takenBy = append(row.takenBy, call)
+		require.Len(t, cells, 3, line)
+		row := optionRow{takenBy: list(cells[1]), excludes: list(cells[2])}
+		if row.takenBy[0] == "all" {
+			var not []string
+			if len(row.takenBy) > 1 {
+				require.Equal(t, "but", row.takenBy[1], line)
+				not = row.takenBy[2:]
+				require.Subset(t, columns, not, line)
 			}
+			row.takenBy = slices.DeleteFunc(slices.Clone(columns), func(call string) bool { return slices.Contains(not, call) })
 		}
-		if cells[last] != "" {
-			row.excludes = strings.Split(cells[last], ", ")
+		require.Subset(t, columns, row.takenBy, line)
+		for _, name := range list(cells[0]) {
+			names, rows[name] = append(names, name), row
 		}
-		names, rows[cells[0]] = append(names, cells[0]), row
 	}
 	return names, rows
 }
 
-// An optionCall is a call that takes options, and the column of the table that it belongs to.
+// An optionCall is a call that takes options, and the call of the table whose options it takes.
 type optionCall struct {
 	name, column string
 	call         func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) error
