@@ -3,7 +3,6 @@ package doctest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,19 +66,6 @@ func fromRedisson(ctx context.Context, mgr *lockmgr.Manager, name string, work s
 	// end
 }
 
-func holders(ctx context.Context, mgr *lockmgr.Manager, name string) error {
-	// docs/from-redisson.md 2
-	info, err := mgr.Inspect(ctx, name)
-	if err != nil {
-		return err
-	}
-	for _, h := range info.Holders {
-		fmt.Println(h.Owner, h.Count, info.TTL) // of Java: <client uuid>:<thread id>, with its count of re-entries
-	}
-	// end
-	return nil
-}
-
 func TestFrom_Snippets(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -97,7 +83,6 @@ func TestFrom_Snippets(t *testing.T) {
 		const java = "8f14e45f-ceea-467f-a8b5-6d1c3f1b2a90:57"
 		command(t, s, "HSET", "a", java, "2")
 		command(t, s, "PEXPIRE", "a", "600000")
-		require.NoError(t, holders(ctx, mgr, "a"))
 		info, err := mgr.Inspect(ctx, "a")
 		require.NoError(t, err)
 		require.Equal(t, []lockmgr.Holder{{Owner: java, Count: 2}}, info.Holders)
