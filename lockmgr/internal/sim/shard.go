@@ -211,8 +211,8 @@ func (w *world) failOver(s *shard) {
 			}
 			w.watchRecord(l)
 		}
-		if s.replaced++; w.opt.Kind == core.Fair && w.fate.Percent(50) {
-			if s.skew = w.fate.LogBetween(ms, 10*time.Second); w.fate.Percent(50) {
+		if s.replaced++; w.fate.Percent(50) {
+			if s.skew = w.fate.LogBetween(ms, 10*time.Minute); w.fate.Percent(50) {
 				s.skew = -s.skew
 			}
 		}
