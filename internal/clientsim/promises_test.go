@@ -90,7 +90,7 @@ func (b *book) promise2b(h *hold, own bool) {
 	}
 	trip := 2 * (h.host.latency*4/3 + ms)
 	if w.set.acks > 0 {
-		trip += trip + 2*w.set.lag + ms // WAIT
+		trip += trip + w.set.ackTime // WAIT
 	}
 	b.look("promise2b", h.request)
 	h.parts(func(name string, kind feature) {
