@@ -451,7 +451,7 @@ func takeOneByOne(ctx context.Context, p lockmgr.Permits, hold time.Duration, gr
 
 // Managers that contend leave no permit unused, and get equal shares if they want equally many.
 func TestPermits_AllInUseAndShared(t *testing.T) {
-	for _, workers := range [][]int{{100, 1}, {100, 5}, {25, 25, 25, 25}} {
+	for _, workers := range [][]int{{100, 1}, {100, 5}, {100, 100}, {25, 25, 25, 25}} {
 		bubble(t, func(t *testing.T, w *scene) {
 			const limit, hold = 20, 20 * milli
 			window := 2 * second
