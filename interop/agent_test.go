@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/child"
+	"github.com/holdfast-go/holdfast/internal/faults"
 )
 
 const (
@@ -206,10 +207,9 @@ func (a *agent) send(t testing.TB, r request) *call {
 	t.Helper()
 	c := a.expect(r.Op + " of thread " + r.Thread)
 	r.ID = c.ID
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
+	text := faults.Must(json.Marshal(r))(t)
 	a.mu.Lock()
-	_, err = a.in.Write(append(text, '\n'))
+	_, err := a.in.Write(append(text, '\n'))
 	a.mu.Unlock()
 	require.NoError(t, err, "%s: the agent has ended", c.what)
 	return c
@@ -248,8 +248,7 @@ func (c *call) answered() bool {
 // answer fails the test.
 func (c *call) result(t testing.TB) error {
 	t.Helper()
-	got, err := c.await(answerTimeout)
-	require.NoError(t, err)
+	got := faults.Must(c.await(answerTimeout))(t)
 	if got.Error != "" {
 		return errors.New(got.Error + ": " + got.Message)
 	}

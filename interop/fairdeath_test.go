@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -152,8 +153,7 @@ func TestFair_JavaDies(t *testing.T) {
 	)
 	together(t, func(t *testing.T, w *world) {
 		m, java := w.manager(t, withLease(lease)), w.open(t, request{})
-		doomed, err := startAgent(w.version, w.classPath)
-		require.NoError(t, err)
+		doomed := faults.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(doomed.stop)
 		other := w.openIn(t, doomed, request{Watchdog: deadLease.Milliseconds()})
 		var scenes []*deathScene

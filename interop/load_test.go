@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -27,8 +28,7 @@ const loadTimeout = 2 * time.Minute
 // report waits for the answer of grants.
 func (c *call) report(t testing.TB) (r report) {
 	t.Helper()
-	_, err := c.await(loadTimeout)
-	require.NoError(t, err)
+	faults.Must(c.await(loadTimeout))(t)
 	c.into(t, &r)
 	return r
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -95,13 +95,11 @@ func startChild(t *testing.T, task childTask) *process {
 // when it has the lock.
 func startWaitingChild(t *testing.T, task childTask) (p *process, holder <-chan string) {
 	t.Helper()
-	text, err := json.Marshal(task)
-	require.NoError(t, err)
+	text := faults.Must(json.Marshal(task))(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"="+string(text))
 	lines := make(chan string, 16)
-	p, err = spawn(cmd, func(line string) { lines <- line })
-	require.NoError(t, err)
+	p = faults.Must(spawn(cmd, func(line string) { lines <- line }))(t)
 	t.Cleanup(p.kill)
 	return p, lines
 }

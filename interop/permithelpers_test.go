@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -22,8 +23,7 @@ func (w *world) several() bool { return w.version != oldest }
 // inspect returns what Redis knows of permits.
 func inspect(t testing.TB, p lockmgr.Permits) lockmgr.PermitsInfo {
 	t.Helper()
-	info, err := p.Inspect(t.Context())
-	require.NoError(t, err)
+	info := faults.Must(p.Inspect(t.Context()))(t)
 	return info
 }
 
@@ -32,8 +32,7 @@ func take(t testing.TB, p lockmgr.Permits, n int, opts ...lockmgr.LockOption) *l
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), eventLimit)
 	defer cancel()
-	l, err := p.Acquire(ctx, n, opts...)
-	require.NoError(t, err)
+	l := faults.Must(p.Acquire(ctx, n, opts...))(t)
 	return l
 }
 
@@ -165,9 +164,7 @@ func (w *world) requireAllFree(t testing.TB, name string, limit int) {
 	t.Helper()
 	var free string
 	eventually(t, func() bool {
-		var err error
-		free, err = w.redis.Do(background, w.redis.B().Get().Key(name).Build()).ToString()
-		require.NoError(t, err)
+		free = faults.Must(w.redis.Do(background, w.redis.B().Get().Key(name).Build()).ToString())(t)
 		return free == strconv.Itoa(limit) && len(w.members(t, name)) == 0
 	}, func() string { return "all permits are free: " + strconv.Itoa(limit) + " and not " + free })
 	require.EqualValues(t, limit, w.number(t, name))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -14,8 +15,7 @@ import (
 func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		victim, err := startAgent(w.version, w.classPath)
-		require.NoError(t, err)
+		victim := faults.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(victim.stop)
 		java := w.openIn(t, victim, request{}).thread("a").permits()
 		g := w.goSide(t, lockmgr.Options{})
@@ -33,8 +33,7 @@ func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 		requireAtEndOfLease(t, "Go", ttl, begin, waiting.at)
 		require.Equal(t, endless, idsOfOthers(t, p))
 		requireRefused(t, p, 1)
-		done, err := p.Return(t.Context(), endless...)
-		require.NoError(t, err)
+		done := faults.Must(p.Return(t.Context(), endless...))(t)
 		require.True(t, done)
 		unlock(t, take(t, p, 1), l)
 		w.requireAllFree(t, name, 2)
@@ -133,8 +132,7 @@ func TestPermits_JavaReleasesTooLate(t *testing.T) {
 		eventually(t, func() bool { return len(inspect(t, p).Taken) == 0 }, func() string { return "the lease has ended" })
 		require.Len(t, w.members(t, name), 1, "nobody has noticed")
 		require.Equal(t, 2, inspect(t, p).Free)
-		done, err := p.Return(t.Context(), ids...)
-		require.NoError(t, err)
+		done := faults.Must(p.Return(t.Context(), ids...))(t)
 		require.False(t, done)
 		if w.version == oldest {
 			a.release(t, name, ids...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -68,8 +69,7 @@ func TestPermits_ExcludesTheOtherSide(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 
 		a.release(t, name, ids[1])
-		two, err := other.TryAcquire(t.Context(), 1)
-		require.NoError(t, err)
+		two := faults.Must(other.TryAcquire(t.Context(), 1))(t)
 		require.Empty(t, a.tryAcquire(t, name, 1))
 		unlock(t, l, two)
 		w.requireCounts(t, p, a, name, limit, 1)
@@ -116,8 +116,7 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 		javaWaits := w.startJavaTake(t, b, name, 1)
 		goWaits := g.startTake(t, w, p, name, 1)
 		begin := time.Now()
-		done, err := p.Return(t.Context(), ids...)
-		require.NoError(t, err)
+		done := faults.Must(p.Return(t.Context(), ids...))(t)
 		require.True(t, done)
 		l, theirs := goWaits.granted(t), javaWaits.permitIDs(t)
 		requireHeard(t, "Go and Java after a Return of Go", []time.Duration{goWaits.at.Sub(begin), javaWaits.at.Sub(begin)})
@@ -127,8 +126,7 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 		for _, id := range ids {
 			a.requireNotTaken(t, name, id)
 		}
-		done, err = p.Return(t.Context(), theirs[0], ids[0])
-		require.NoError(t, err)
+		done = faults.Must(p.Return(t.Context(), theirs[0], ids[0]))(t)
 		require.False(t, done, "all or none")
 		w.requireCounts(t, p, a, name, limit, 3)
 		b.release(t, name, theirs...)
@@ -221,8 +219,7 @@ func TestPermits_Limits(t *testing.T) {
 		waits := []*call{w.startJavaTake(t, a, byGo, 1), w.startJavaTake(t, b, byGo, 1)}
 		var took []time.Duration
 		begin = time.Now()
-		n, err := p.AddLimit(t.Context(), 2)
-		require.NoError(t, err)
+		n := faults.Must(p.AddLimit(t.Context(), 2))(t)
 		require.Equal(t, 3, n)
 		var ids []string
 		for _, waiting := range waits {

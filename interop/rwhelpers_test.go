@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -87,8 +88,7 @@ func (g goSide) refuses(t testing.TB, name string, side lockmgr.LockOption) {
 // grants checks that a side can be had, by one try.
 func (g goSide) grants(t testing.TB, name string, side lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	l, err := g.TryLock(t.Context(), name, side)
-	require.NoError(t, err)
+	l := faults.Must(g.TryLock(t.Context(), name, side))(t)
 	return l
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -117,8 +118,7 @@ func TestReadWrite_JavaWatchdogShortensOtherReaders(t *testing.T) {
 func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		alone, leaves, stays, javaStays := t.Name()+" alone", t.Name()+" Go leaves", t.Name()+" Go stays", t.Name()+" Java stays"
-		victim, err := startAgent(w.version, w.classPath)
-		require.NoError(t, err)
+		victim := faults.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(victim.stop)
 		dying := w.openIn(t, victim, request{Watchdog: rwDeadLease.Milliseconds()}).thread("a").reads()
 		java := w.open(t, request{Watchdog: rwDeadLease.Milliseconds()}).thread("b").reads()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -153,10 +154,8 @@ func TestReadWrite_GoUpgrades(t *testing.T) {
 		eventually(t, func() bool { _, own := w.lives(t, name, a.owner(t)); return own < 0 }, func() string { return "the lease ends" })
 		var took []time.Duration
 		for range rwRounds {
-			l, err := upgrade()
-			require.NoError(t, err)
-			info, err := g.Inspect(t.Context(), name)
-			require.NoError(t, err)
+			l := faults.Must(upgrade())(t)
+			info := faults.Must(g.Inspect(t.Context(), name))(t)
 			require.Equal(t, "write", info.Mode)
 			require.False(t, a.tryLock(t, name))
 			require.False(t, b.tryLock(t, name))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -34,8 +35,7 @@ func TestSet_ExcludesAndWakesAMultiLock(t *testing.T) {
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		j := multi{java.thread("multi").as("multi"), []string{names[2], names[0]}}
 
-		l, err := m.LockAll(t.Context(), lockmgr.All(names...))
-		require.NoError(t, err)
+		l := faults.Must(m.LockAll(t.Context(), lockmgr.All(names...)))(t)
 		require.False(t, j.try(t))
 		require.False(t, java.thread("single").tryLock(t, names[1]))
 		waits := j.do(t, "lock")
@@ -43,15 +43,14 @@ func TestSet_ExcludesAndWakesAMultiLock(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 		require.NoError(t, waits.result(t))
 
-		_, err = m.TryLockAll(t.Context(), lockmgr.All(names...))
+		_, err := m.TryLockAll(t.Context(), lockmgr.All(names...))
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.Empty(t, w.record(t, names[1]), "a try that fails leaves nothing")
 		f := m.LockAllAsync(lockmgr.All(names...))
 		w.awaitListeners(t, names[1], 1) // Go's
 		require.NoError(t, j.do(t, "unlock").result(t))
 		unlocked := time.Now()
-		l, err = f.Await(t.Context())
-		require.NoError(t, err)
+		l = faults.Must(f.Await(t.Context()))(t)
 		t.Logf("woken after %v", time.Since(unlocked))
 		require.Less(t, time.Since(unlocked), heardLimit)
 		for _, name := range names {

@@ -52,12 +52,7 @@ func dialOption(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lock
 // dial connects to a server, which must confirm all releases when t ends.
 func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	if o.Process == (lockmgr.Process{}) {
-		o.Anonymous = true // many tests count keys and commands
-	}
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, o))(t)
-	faults.CloseAtEnd(t, m)
-	return m
+	return faults.Dial(t, addr, o)
 }
 
 // dialAs connects as a user whose password is secret.
@@ -160,9 +155,7 @@ func mustInspect(t testing.TB, m *lockmgr.Manager, name string) lockmgr.Info {
 
 func mustUnlock(t testing.TB, locks ...*lockmgr.Lock) {
 	t.Helper()
-	for _, l := range locks {
-		require.NoError(t, l.Unlock(faults.Patient(t)), l.Name())
-	}
+	faults.Release(t, locks...)
 }
 
 func mustClose(t testing.TB, managers ...*lockmgr.Manager) {

@@ -44,12 +44,43 @@ func CloseAtEnd(t testing.TB, m *lockmgr.Manager) {
 	t.Cleanup(func() { require.NoError(t, m.Close(Patient(t))) })
 }
 
+// Must returns the value of a call, and ends the test if the call failed: Must(m.Inspect(ctx, "a"))(t, "why").
+func Must[T any](v T, err error) func(t testing.TB, what ...any) T {
+	return func(t testing.TB, what ...any) T {
+		t.Helper()
+		require.NoError(t, err, what...)
+		return v
+	}
+}
+
+// Dial connects a manager, which is closed when t ends: see CloseAtEnd. The manager has no record of a process, unless
+// o names one: many tests count keys and commands.
+func Dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
+	t.Helper()
+	o.Anonymous = o.Anonymous || o.Process == (lockmgr.Process{})
+	m := Must(lockmgr.DialURL("redis://"+addr, o))(t)
+	CloseAtEnd(t, m)
+	return m
+}
+
+// Take takes a lock that is free, or about to be.
+func Take(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
+	t.Helper()
+	return Must(m.Lock(Patient(t), name, opts...))(t, name)
+}
+
+// Release unlocks locks.
+func Release(t testing.TB, locks ...*lockmgr.Lock) {
+	t.Helper()
+	for _, l := range locks {
+		require.NoError(t, l.Unlock(Patient(t)), l.Name())
+	}
+}
+
 // Do sends a command to a server and returns the reply.
 func Do(t testing.TB, s *redistest.Server, args ...string) string {
 	t.Helper()
-	reply, err := s.Do(args...)
-	require.NoError(t, err)
-	return reply
+	return Must(s.Do(args...))(t)
 }
 
 // Channel returns the channel of a lock. It does not ask the library, which may be
@@ -65,9 +96,7 @@ func Channel(name string) string {
 func Subscribers(t testing.TB, s *redistest.Server, name string) int {
 	t.Helper()
 	lines := strings.Split(Do(t, s, "PUBSUB", "NUMSUB", Channel(name)), "\n") // the name may have line breaks
-	n, err := strconv.Atoi(lines[len(lines)-1])
-	require.NoError(t, err)
-	return n
+	return Must(strconv.Atoi(lines[len(lines)-1]))(t)
 }
 
 // AwaitSubscribed waits until so many clients are subscribed.
@@ -90,12 +119,10 @@ func Eventually(t testing.TB, so func() bool, what ...any) {
 	}
 }
 
-// Await waits for the lock of a future.
-func Await(t testing.TB, f *futures.Future[*lockmgr.Lock]) *lockmgr.Lock {
+// Await waits for the result of a future.
+func Await[T any](t testing.TB, f *futures.Future[T]) T {
 	t.Helper()
-	l, err := f.Await(Patient(t))
-	require.NoError(t, err)
-	return l
+	return Must(f.Await(Patient(t)))(t)
 }
 
 // Settled reports whether a future has a result.

@@ -33,8 +33,7 @@ type closing struct {
 
 func (c *closing) hold(names ...string) {
 	for _, name := range names {
-		l, err := c.m.Lock(faults.Patient(c.t), name)
-		require.NoError(c.t, err)
+		l := faults.Take(c.t, c.m, name)
 		c.locks = append(c.locks, l)
 	}
 }
@@ -60,14 +59,12 @@ var closings = []struct {
 		c.want(c.m, "a", "b", "a", "a")
 	}},
 	{"waits behind others", func(c *closing) {
-		_, err := c.other.Lock(faults.Patient(c.t), "a")
-		require.NoError(c.t, err)
+		faults.Take(c.t, c.other, "a")
 		c.want(c.m, "a", "a")
 		faults.AwaitSubscribed(c.t, c.s, "a", 1)
 	}},
 	{"subscribing", func(c *closing) {
-		_, err := c.other.Lock(faults.Patient(c.t), "a")
-		require.NoError(c.t, err)
+		faults.Take(c.t, c.other, "a")
 		c.want(c.m, "a")
 		require.Eventually(c.t, func() bool { return c.m.Stats().Subscriptions > 0 }, faults.Patience, 50*time.Microsecond)
 	}},
@@ -153,8 +150,7 @@ func TestClose_AtEveryPointLeavesNothing(t *testing.T) {
 					require.NoError(t, <-closed)
 				}
 				for _, f := range c.gone {
-					_, err := f.Result()
-					require.NoError(t, err, "an unlock that was asked for before is an unlock")
+					faults.Must(f.Result())(t, "an unlock that was asked for before is an unlock")
 				}
 				require.NoError(t, c.m.Close(ctx), "again")
 				for _, l := range c.locks {
@@ -194,8 +190,7 @@ func TestClose_WithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	s := redistest.Start(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: long, CommandTimeout: long / 4, RetryTime: 2 * faults.Patience})
 	require.NoError(t, err)
-	l, err := m.Lock(ctx, "held")
-	require.NoError(t, err)
+	l := faults.Must(m.Lock(ctx, "held"))(t)
 	resume := pause(t, s)
 	f := m.LockAsync("asked for")
 	held(t, s, 1)
@@ -230,8 +225,7 @@ func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
 	s := redistest.Start(t)
 	leakcheck.Check(t)
 	other := dial(t, s, lockmgr.Options{})
-	_, err := other.Lock(ctx, "a")
-	require.NoError(t, err)
+	faults.Must(other.Lock(ctx, "a"))(t)
 	var gated atomic.Bool
 	dialling, proceed := make(chan struct{}, 8), make(chan struct{})
 	m, err := lockmgr.Dial(rueidis.ClientOption{
@@ -247,8 +241,7 @@ func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
 	require.NoError(t, err)
 	gated.Store(true)
 	f := m.LockAsync("a")
-	l, err := m.Lock(ctx, "b")
-	require.NoError(t, err)
+	l := faults.Must(m.Lock(ctx, "b"))(t)
 	<-dialling
 	impatient, cancel := context.WithCancel(ctx)
 	closed := make(chan error, 1)

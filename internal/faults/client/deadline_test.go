@@ -47,16 +47,14 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 		sent := time.Now()
 		time.Sleep(slowly) // the answer takes so long
 		resume()
-		l, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		l := faults.Await(t, f)
 		requireSentBefore(t, l, sent, long)
 	})
 	t.Run("handoff", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
 		m := dial(t, s, lockmgr.Options{})
-		first, err := m.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
+		first := faults.Take(t, m, "a")
 		f := m.LockAsync("a")
 		resume := pause(t, s)
 		first.UnlockAsync()
@@ -64,11 +62,9 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 		sent := time.Now()
 		time.Sleep(slowly)
 		resume()
-		l, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		l := faults.Await(t, f)
 		require.Eventually(t, func() bool { return faults.Do(t, s, "HKEYS", "a") == l.HolderID() }, faults.Patience, time.Millisecond)
-		_, err = m.Inspect(faults.Patient(t), "a") // goes when the handoff was dealt with
-		require.NoError(t, err)
+		faults.Must(m.Inspect(faults.Patient(t), "a"))(t) // goes when the handoff was dealt with
 		requireSentBefore(t, l, sent, long)
 	})
 	t.Run("renewal", func(t *testing.T) {
@@ -81,8 +77,7 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 				renewed <- struct{}{}
 			}
 		}})
-		l, err := m.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
+		l := faults.Take(t, m, "a")
 		resume := pause(t, s)
 		held(t, s, 1) // the renewal
 		sent := time.Now()
@@ -101,22 +96,19 @@ func TestConnection_ClosedByNoImpatientCaller(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{CommandTimeout: 500 * time.Millisecond})
-	l, err := m.Lock(faults.Patient(t), "held")
-	require.NoError(t, err)
-	_, err = m.Inspect(faults.Patient(t), "held") // so that there is no EVAL, but EVALSHA last
-	require.NoError(t, err)
-	_, err = m.Inspect(faults.Patient(t), "held")
-	require.NoError(t, err)
+	l := faults.Take(t, m, "held")
+	faults.Must(m.Inspect(faults.Patient(t), "held"))(t) // so that there is no EVAL, but EVALSHA last
+	faults.Must(m.Inspect(faults.Patient(t), "held"))(t)
 	before := scriptRunner.FindStringSubmatch(faults.Do(t, s, "CLIENT", "LIST"))
 	require.Len(t, before, 2)
 	resume := pause(t, s)
-	_, err = m.TryLock(faults.Patient(t), "a")
+	_, err := m.TryLock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorContains(t, err, "time-out")
 	for _, hurry := range []error{context.Canceled, context.DeadlineExceeded} {
 		hasty := newEndless(hurry)
 		time.AfterFunc(time.Millisecond, func() { close(hasty.done) })
-		_, err = m.Lock(hasty, "b")
+		_, err := m.Lock(hasty, "b")
 		require.ErrorIs(t, err, hurry)
 	}
 	resume()
@@ -130,8 +122,7 @@ func TestUnlock_OvertakesABurst(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})
-	l, err := m.Lock(faults.Patient(t), "held")
-	require.NoError(t, err)
+	l := faults.Take(t, m, "held")
 	resume := pause(t, s)
 	const burst = 20_000
 	var granted atomic.Int64
@@ -148,7 +139,6 @@ func TestUnlock_OvertakesABurst(t *testing.T) {
 	// Some batches of 256 may be on their way already.
 	require.Less(t, <-before, int64(burst/4))
 	for _, f := range fs {
-		_, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		faults.Await(t, f)
 	}
 }

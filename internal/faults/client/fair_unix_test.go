@@ -32,16 +32,13 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			f := faults.FairLock{Name: "f"}
 			m := dial(t, s, lockmgr.Options{})
 			patient := faults.Patient(t)
-			first, err := m.Lock(patient, "f", lockmgr.Fair())
-			require.NoError(t, err)
+			first := faults.Must(m.Lock(patient, "f", lockmgr.Fair()))(t)
 
-			exe, err := os.Executable()
-			require.NoError(t, err)
+			exe := faults.Must(os.Executable())(t)
 			cmd := exec.Command(exe)
 			cmd.Env = append(os.Environ(), waiterEnv+"="+s.Addr())
 			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			require.NoError(t, err)
+			out := faults.Must(cmd.StdoutPipe())(t)
 			require.NoError(t, cmd.Start())
 			hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
 			t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
@@ -56,14 +53,12 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			} else {
 				require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 				var state syscall.WaitStatus
-				_, err := syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil)
-				require.NoError(t, err)
+				faults.Must(syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil))(t)
 				require.True(t, state.Stopped())
 			}
 			begin := time.Now()
 			require.NoError(t, first.Unlock(patient))
-			l, err := behind[0].Await(patient)
-			require.NoError(t, err)
+			l := faults.Must(behind[0].Await(patient))(t)
 			require.Less(t, time.Since(begin), faults.PlaceTime, "a place that was served in vain ends before")
 			select {
 			case <-behind[1].Done():
@@ -75,19 +70,16 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 				require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 				f.AwaitWaiting(t, s, 1+waiters)
 				require.NoError(t, l.Unlock(patient))
-				l, err = behind[1].Await(patient)
-				require.NoError(t, err)
+				l = faults.Must(behind[1].Await(patient))(t)
 				require.NoError(t, l.Unlock(patient))
 				for i := range waiters {
-					line, err := lines.ReadString('\n')
-					require.NoError(t, err, line)
+					line := faults.Must(lines.ReadString('\n'))(t)
 					require.Equal(t, fmt.Sprintf("granted %d true", i), strings.TrimSpace(line))
 				}
 				require.NoError(t, cmd.Wait())
 			} else {
 				require.NoError(t, l.Unlock(patient))
-				l, err = behind[1].Await(patient)
-				require.NoError(t, err)
+				l = faults.Must(behind[1].Await(patient))(t)
 				require.NoError(t, l.Unlock(patient))
 			}
 			require.NoError(t, m.Close(patient))

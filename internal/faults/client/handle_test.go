@@ -57,8 +57,7 @@ func TestLease_BindsCallersWhoNeverUnlock(t *testing.T) {
 	}
 	require.EqualValues(t, 2*callers, m.Stats().Losses+other.Stats().Losses)
 	// One that comes later needs no help of theirs.
-	l, err := m.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	l := faults.Take(t, m, "a")
 	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
 
@@ -69,8 +68,7 @@ func TestUnlock_TwiceIsHarmless(t *testing.T) {
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
 	for i := range 20 {
-		first, err := m.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
+		first := faults.Take(t, m, "a")
 		next := []*lockmgr.Manager{m, other}[i%2].LockAsync("a")
 		var wg sync.WaitGroup
 		var done, refused atomic.Int32
@@ -89,8 +87,7 @@ func TestUnlock_TwiceIsHarmless(t *testing.T) {
 		wg.Wait()
 		require.EqualValues(t, 1, done.Load())
 		require.EqualValues(t, 15, refused.Load())
-		l, err := next.Await(faults.Patient(t))
-		require.NoError(t, err)
+		l := faults.Await(t, next)
 		for range 3 {
 			require.ErrorIs(t, first.Unlock(ctx), lockmgr.ErrNotHeld)
 		}
@@ -108,26 +105,19 @@ func TestUnlock_TwiceIsHarmless(t *testing.T) {
 // losses are the ways to lose a lock; all but the last leave another holder.
 var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (lost, next *lockmgr.Lock){
 	"its lease ended": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l, err := m.Lock(faults.Patient(t), "a", lockmgr.FixedLease(50*time.Millisecond))
-		require.NoError(t, err)
-		next, err := other.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
+		l := faults.Take(t, m, "a", lockmgr.FixedLease(50*time.Millisecond))
+		next := faults.Take(t, other, "a")
 		return l, next
 	},
 	"it was forced open": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l, err := m.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
-		_, err = m.ForceUnlock(faults.Patient(t), "a")
-		require.NoError(t, err)
-		next, err := other.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
+		l := faults.Take(t, m, "a")
+		faults.Must(m.ForceUnlock(faults.Patient(t), "a"))(t)
+		next := faults.Take(t, other, "a")
 		return l, next
 	},
 	"another of its manager has it": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l, err := m.Lock(faults.Patient(t), "a", lockmgr.FixedLease(50*time.Millisecond))
-		require.NoError(t, err)
-		next, err := m.Lock(faults.Patient(t), "a")
-		require.NoError(t, err)
+		l := faults.Take(t, m, "a", lockmgr.FixedLease(50*time.Millisecond))
+		next := faults.Take(t, m, "a")
 		return l, next
 	},
 }
@@ -154,14 +144,12 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 
 			// The answer to an Inspect comes after that to all that was sent
 			// before.
-			_, err := m.Inspect(faults.Patient(t), "a")
-			require.NoError(t, err)
+			faults.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			sent := m.Stats().Scripts
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
 			require.Equal(t, sent, m.Stats().Scripts, "a lost lock is not released")
-			info, err := m.Inspect(faults.Patient(t), "a")
-			require.NoError(t, err)
+			info := faults.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			require.Equal(t, []lockmgr.Holder{{Owner: next.HolderID(), Count: 1}}, faults.Entries(info))
 			require.True(t, next.Valid())
 			require.NoError(t, next.Unlock(faults.Patient(t)))
@@ -175,8 +163,7 @@ func TestUnlock_ByAFormerOwnerReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{})
-	l, err := m.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	l := faults.Take(t, m, "a")
 	someone := "3c0ffee0-0000-4000-8000-000000000000:17"
 	faults.Do(t, s, "DEL", "a")
 	faults.Do(t, s, "HSET", "a", someone, "2")
@@ -184,7 +171,7 @@ func TestUnlock_ByAFormerOwnerReleasesNothing(t *testing.T) {
 	require.True(t, l.Valid(), "it can't know")
 	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 	require.Equal(t, someone+"\n2", faults.Do(t, s, "HGETALL", "a"))
-	_, err = m.TryLock(faults.Patient(t), "a")
+	_, err := m.TryLock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 }
 
@@ -194,8 +181,7 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-	l, err := other.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	l := faults.Take(t, other, "a")
 	var fs []*futures.Future[*lockmgr.Lock]
 	for range 3 {
 		fs = append(fs, m.LockAsync("a"))
@@ -207,8 +193,7 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 		require.Eventually(t, func() bool { return m.Stats().Wakes > looked }, faults.Patience, time.Millisecond, "%d", i)
 		// Behind the try that the message has caused.
 		for range 2 {
-			info, err := m.Inspect(faults.Patient(t), "a")
-			require.NoError(t, err)
+			info := faults.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info), "%q", payload)
 		}
 		for _, f := range fs {
@@ -218,8 +203,7 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 	}
 	require.NoError(t, l.Unlock(faults.Patient(t)))
 	for _, f := range fs {
-		l, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		l := faults.Await(t, f)
 		require.NoError(t, l.Unlock(faults.Patient(t)))
 	}
 }
@@ -237,11 +221,9 @@ func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 		f := m.LockAsync("a")
 		faults.AwaitSubscribed(t, s, "a", 1)
 		require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, faults.Patience, time.Millisecond)
-		_, err := m.Inspect(faults.Patient(t), "a") // behind the try that the confirmation has caused
-		require.NoError(t, err)
+		faults.Must(m.Inspect(faults.Patient(t), "a"))(t) // behind the try that the confirmation has caused
 		atOnce(t, s, "CLIENT KILL TYPE pubsub", "DEL a", "PUBLISH "+faults.Channel("a")+" 0")
-		l, err := f.Await(faults.Patient(t))
-		require.NoError(t, err)
+		l := faults.Await(t, f)
 		require.NoError(t, l.Unlock(faults.Patient(t)))
 		faults.AwaitSubscribed(t, s, "a", 0)
 	}

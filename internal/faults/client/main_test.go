@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
@@ -56,11 +55,7 @@ func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = min(20*time.Second, o.Lease*3/10) // no pause here shall look like a failure
 	}
-	o.Anonymous = true // tests count keys
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o)
-	require.NoError(t, err)
-	faults.CloseAtEnd(t, m)
-	return m
+	return faults.Dial(t, s.Addr(), o)
 }
 
 // pause makes the server hold back scripts until the returned function is
@@ -100,16 +95,14 @@ var blockedFlag = regexp.MustCompile(` flags=\w*b\w* `)
 // atOnce sends commands that the server executes with nothing in between.
 func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 	t.Helper()
-	c, err := resp.Dial(s.Addr(), faults.Patience)
-	require.NoError(t, err)
+	c := faults.Must(resp.Dial(s.Addr(), faults.Patience))(t)
 	defer c.Close()
 	for _, command := range commands {
 		c.Send(strings.Fields(command)...)
 	}
 	require.NoError(t, c.Flush())
 	for _, command := range commands {
-		reply, err := c.Receive()
-		require.NoError(t, err)
+		reply := faults.Must(c.Receive())(t)
 		require.IsNotType(t, resp.Error(""), reply, command)
 	}
 }
@@ -131,7 +124,6 @@ func stat(t testing.TB, s *redistest.Server, section, name string) int {
 	_, rest, ok := strings.Cut(faults.Do(t, s, "INFO", section), name+":")
 	require.True(t, ok, name)
 	text, _, _ := strings.Cut(rest, "\r\n")
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
+	n := faults.Must(strconv.Atoi(text))(t)
 	return n
 }

@@ -122,8 +122,7 @@ var points = []point{
 		w.sending(2)
 		withdraw()
 		resume()
-		l, err := first.Await(faults.Patient(w.t))
-		require.NoError(w.t, err)
+		l := faults.Await(w.t, first)
 		require.NoError(w.t, l.Unlock(faults.Patient(w.t)))
 	}},
 	{name: "the answer is on its way", reach: func(w *stage, _ string, begin func() func()) {
@@ -169,8 +168,7 @@ func (w *stage) subscribed(name string) {
 	require.Eventually(w.t, func() bool {
 		was := sent
 		sent = w.m.Stats().Scripts
-		_, err := w.m.Inspect(faults.Patient(w.t), name) // goes behind a try
-		require.NoError(w.t, err)
+		faults.Must(w.m.Inspect(faults.Patient(w.t), name))(w.t) // goes behind a try
 		return was == sent
 	}, faults.Patience, time.Millisecond)
 }
@@ -198,9 +196,7 @@ func cancelAt(t *testing.T, s *redistest.Server, p point, wd withdrawal, followe
 	faults.Do(t, s, "CONFIG", "RESETSTAT")
 	w := &stage{t: t, s: s, m: dial(t, s, lockmgr.Options{}), other: dial(t, s, lockmgr.Options{})}
 	if p.contended {
-		var err error
-		w.lock, err = w.other.Lock(faults.Patient(t), name)
-		require.NoError(t, err)
+		w.lock = faults.Take(t, w.other, name)
 	}
 
 	var result func() (*lockmgr.Lock, error)

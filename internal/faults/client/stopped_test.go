@@ -25,22 +25,18 @@ import (
 func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := faults.Must(os.Executable())(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), holderEnv+"="+s.Addr())
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	in := faults.Must(cmd.StdinPipe())(t)
+	out := faults.Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := bufio.NewReader(out)
 	line := func() string {
-		text, err := lines.ReadString('\n')
-		require.NoError(t, err, text)
+		text := faults.Must(lines.ReadString('\n'))(t)
 		return strings.TrimSpace(text)
 	}
 	require.Equal(t, "holding", line())
@@ -48,8 +44,7 @@ func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	stopped := time.Now()
 	other := dial(t, s, lockmgr.Options{})
 	// It waits as long as the record lives.
-	l, err := other.Lock(faults.Patient(t), "watched")
-	require.NoError(t, err)
+	l := faults.Take(t, other, "watched")
 	record := faults.Do(t, s, "HGETALL", "watched")
 	s.Signal(syscall.SIGSTOP)
 	time.Sleep(time.Until(stopped.Add(2 * stoppedLease))) // that is what it must not miss
@@ -58,8 +53,7 @@ func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	require.ElementsMatch(t, []string{"watched valid=false", "fixed valid=false"}, looks)
 	require.Equal(t, "unlocking", line())
 	s.Signal(syscall.SIGCONT)
-	_, err = io.WriteString(in, "\n")
-	require.NoError(t, err)
+	faults.Must(io.WriteString(in, "\n"))(t)
 	require.Equal(t, "watched lost=true", line())
 	require.Equal(t, "fixed lost=true", line())
 	require.NoError(t, cmd.Wait())

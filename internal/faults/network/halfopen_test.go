@@ -26,8 +26,7 @@ func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 	options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
 	cutOff, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
 	var held beliefs
-	l, err := cutOff.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	l := faults.Take(t, cutOff, "a")
 	first := held.begin(l)
 	waiting, next := cutOff.LockAsync("a"), other.LockAsync("a")
 	faults.AwaitSubscribed(t, s, "a", 1)
@@ -49,7 +48,7 @@ func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 	if err := cutOff.Close(faults.Patient(t)); err != nil { // a slow release gives way to the end of the lease
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "what hung in the black hole does not keep it from closing")
 	}
-	_, err = waiting.Result()
+	_, err := waiting.Result()
 	require.ErrorIs(t, err, lockmgr.ErrClosed)
 	close(done)
 	wg.Wait()
@@ -72,8 +71,7 @@ func TestWaiter_ServedAfterABlackHole(t *testing.T) {
 			options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
 			m := dial(t, p.Addr(), options)
 			var held beliefs
-			l, err := m.Lock(faults.Patient(t), what)
-			require.NoError(t, err)
+			l := faults.Take(t, m, what)
 			first := held.begin(l)
 			f, g := m.LockAsync(what), m.LockAsync(what, lockmgr.FixedLease(time.Hour))
 			fault(p)
@@ -132,8 +130,7 @@ func TestRenewal_LateReplyNeverProlongsALease(t *testing.T) {
 			p.On(script(t, "acquire").Where(sent.see)).Observe()
 			p.On(script(t, "renew").Where(sent.see)).Observe()
 			fault(p, script(t, "renew"))
-			l, err := m.Lock(faults.Patient(t), what)
-			require.NoError(t, err)
+			l := faults.Take(t, m, what)
 			// Sampled in the background, so that no moment is left out.
 			stop := make(chan struct{})
 			worst := time.Duration(-1 << 62)
@@ -181,9 +178,7 @@ func TestRenewal_TooLateChangesNothing(t *testing.T) {
 			rule := fault(p.On(script(t, "renew")))
 			var l *lockmgr.Lock
 			for rule.Count() == 0 { // on a busy machine a lease may end before the renewal is sent
-				var err error
-				l, err = m.Lock(faults.Patient(t), what)
-				require.NoError(t, err)
+				l = faults.Take(t, m, what)
 				first := held.begin(l)
 				first.lookUntil(nil)
 				faults.AwaitLost(t, l)
@@ -221,8 +216,7 @@ func TestConnection_CommandsRunLateAfterAPartition(t *testing.T) {
 	var held beliefs
 	for round := range 3 {
 		name := fmt.Sprint("late ", round)
-		l, err := m.Lock(faults.Patient(t), name)
-		require.NoError(t, err)
+		l := faults.Take(t, m, name)
 		first := held.begin(l)
 		p.Stall()
 		waiting := m.LockAsync(name)

@@ -32,8 +32,7 @@ func runLate(t testing.TB, r *faultproxy.Rule) {
 
 func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	t.Helper()
-	ms, err := strconv.Atoi(faults.Do(t, s, "PTTL", name))
-	require.NoError(t, err)
+	ms := faults.Must(strconv.Atoi(faults.Do(t, s, "PTTL", name)))(t)
 	return time.Duration(ms) * time.Millisecond
 }
 

@@ -31,8 +31,7 @@ func TestWaiter_PollsWithoutPubSub(t *testing.T) {
 			rule := fault(p.On(faultproxy.Command("SUBSCRIBE")))
 			holder := dial(t, s.Addr(), lockmgr.Options{})
 			waiter := dial(t, p.Addr(), lockmgr.Options{Linger: -1})
-			l, err := holder.Lock(faults.Patient(t), what)
-			require.NoError(t, err)
+			l := faults.Take(t, holder, what)
 			f := waiter.LockAsync(what)
 			faults.AwaitClosed(t, rule.Fired(), "SUBSCRIBE")
 			if what == "silent" { // the command connection is another one
@@ -55,8 +54,7 @@ func TestSubscription_SilentOneIsReplaced(t *testing.T) {
 	s := startServer(t)
 	p := faultproxy.Start(t, s.Addr())
 	holder, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, p.Addr(), lockmgr.Options{Linger: -1})
-	l, err := holder.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	l := faults.Take(t, holder, "a")
 	f := waiter.LockAsync("a")
 	faults.AwaitSubscribed(t, s, "a", 1)
 	for _, c := range p.PubSub() {
@@ -146,8 +144,7 @@ func newBreaker(t testing.TB, s *redistest.Server, name string) *breaker {
 // breakOnce returns how long after the break the waiter had the lock, and
 // whether a poll helped.
 func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
-	l, err := b.holder.Lock(faults.Patient(t), b.name)
-	require.NoError(t, err)
+	l := faults.Take(t, b.holder, b.name)
 	// Its first try, and the one that follows the confirmation of its
 	// subscription. After that it waits to be told.
 	if b.refused++; b.refused == 1 {

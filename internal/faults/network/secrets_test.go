@@ -106,8 +106,7 @@ func TestLog_PasswordsAreNeverTold(t *testing.T) {
 	m := dialBy(t, opt, options)
 	l := take(t, m, "held")
 	other := dial(t, s.Addr(), lockmgr.Options{})
-	theirs, err := other.Lock(faults.Patient(t), "theirs")
-	require.NoError(t, err)
+	theirs := faults.Take(t, other, "theirs")
 	f := m.LockAsync("theirs")
 	faults.AwaitSubscribed(t, s, "theirs", 1)
 	faults.Do(t, s, "ACL", "SETUSER", "someone", "resetpass", ">another")
@@ -121,7 +120,7 @@ func TestLog_PasswordsAreNeverTold(t *testing.T) {
 	tell(l.Err())
 	tell(l.Unlock(faults.Patient(t)))
 	require.NoError(t, theirs.Unlock(faults.Patient(t)))
-	_, err = f.Await(faults.Patient(t))
+	_, err := f.Await(faults.Patient(t))
 	require.Error(t, err)
 	tell(err)
 	tell(m.Close(faults.Patient(t)))
@@ -147,8 +146,7 @@ func TestName_CanForgeNoLogLine(t *testing.T) {
 		Lease: lease, CommandTimeout: timeout, RetryTime: time.Second, Logger: out.logger(), Linger: -1,
 	})
 	other := dial(t, s.Addr(), lockmgr.Options{})
-	theirs, err := other.Lock(faults.Patient(t), name+" theirs")
-	require.NoError(t, err)
+	theirs := faults.Take(t, other, name+" theirs")
 	f := m.LockAsync(name + " theirs")
 	faults.AwaitSubscribed(t, s, name+" theirs", 1)
 	l := take(t, m, name)
@@ -157,6 +155,7 @@ func TestName_CanForgeNoLogLine(t *testing.T) {
 	// its release is given up.
 	faults.Do(t, s, "SET", name+" taken", "x")
 	var errs []error
+	var err error
 	require.Eventually(t, func() bool {
 		_, err = m.Lock(faults.Patient(t), name+" taken")
 		return errors.Is(err, lockmgr.ErrWrongType)

@@ -28,16 +28,13 @@ type authority struct {
 }
 
 func newAuthority(t testing.TB) *authority {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := faults.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	der := faults.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	cert := faults.Must(x509.ParseCertificate(der))(t)
 	a := &authority{cert, key, x509.NewCertPool()}
 	a.roots.AddCert(cert)
 	return a
@@ -45,8 +42,7 @@ func newAuthority(t testing.TB) *authority {
 
 // issue makes a certificate for a host that is good until a time.
 func (a *authority) issue(t testing.TB, host string, until time.Time) *tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := faults.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: until,
 	}, a.cert, &key.PublicKey, a.key)
@@ -91,8 +87,7 @@ func TestTLS_BadCertificateIsRefusedAtOnce(t *testing.T) {
 			require.Less(t, time.Since(start), faults.Patience)
 			if tt.says == "" {
 				require.NoError(t, err)
-				l, err := m.Lock(faults.Patient(t), "a")
-				require.NoError(t, err)
+				l := faults.Take(t, m, "a")
 				require.NoError(t, l.Unlock(faults.Patient(t)))
 				require.NoError(t, m.Close(faults.Patient(t)))
 				return

@@ -97,17 +97,13 @@ type subprocess struct {
 // spawn starts a child. It is killed at the end of the test.
 func spawn(t testing.TB, role string, what task) *subprocess {
 	t.Helper()
-	text, err := json.Marshal(what)
-	require.NoError(t, err)
+	text := faults.Must(json.Marshal(what))(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"="+role, envTask+"="+string(text))
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	p, err := child.Start(cmd)
-	require.NoError(t, err)
+	in := faults.Must(cmd.StdinPipe())(t)
+	out := faults.Must(cmd.StdoutPipe())(t)
+	p := faults.Must(child.Start(cmd))(t)
 	c := &subprocess{Process: p, in: in, lines: make(chan string, 64)}
 	go func() {
 		defer close(c.lines)
@@ -137,8 +133,7 @@ func (c *subprocess) signal(t testing.TB, sig os.Signal) {
 
 func (c *subprocess) say(t testing.TB, line string) {
 	t.Helper()
-	_, err := io.WriteString(c.in, line+"\n")
-	require.NoError(t, err)
+	faults.Must(io.WriteString(c.in, line+"\n"))(t)
 }
 
 // hear waits for the next line that begins with a word, and returns the rest.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
@@ -77,11 +76,11 @@ type gapRun struct {
 // lane hands one lock from a holder to a waiter again and again.
 func (g *gapRun) lane(t *testing.T, name string) {
 	// With the default lease, whose end nobody here would live to see.
-	holder := dial(t, g.s.Addr(), lockmgr.Options{})
+	holder := faults.Dial(t, g.s.Addr(), lockmgr.Options{})
 	w := faults.NewWitness()
-	waiter := dialOpt(t, rueidis.ClientOption{InitAddress: []string{g.s.Addr()}, ClientName: name}, lockmgr.Options{Observer: w.Observe})
+	waiter := faults.Dial(t, g.s.Addr()+"?client_name="+name, lockmgr.Options{Observer: w.Observe})
 	for range g.rounds {
-		l := take(t, holder, name)
+		l := faults.Take(t, holder, name)
 		refused := faults.Count(w, faults.Always[lockmgr.EventRefused]) + 1
 		if waiter.Stats().Subscriptions == 0 {
 			refused++ // once more when its subscription is confirmed
@@ -104,11 +103,11 @@ func (g *gapRun) lane(t *testing.T, name string) {
 		}
 		require.GreaterOrEqual(t, len(killed), len(g.types))
 		start := time.Now()
-		release(t, l)
+		faults.Release(t, l)
 		l = faults.Await(t, f)
 		took := time.Since(start)
 		polled := waiter.Stats().Polls - polls
-		release(t, l)
+		faults.Release(t, l)
 		g.mu.Lock()
 		g.took = append(g.took, took)
 		g.polled += int(min(1, polled))

@@ -31,8 +31,7 @@ type address struct {
 
 func newAddress(t testing.TB, target string) *address {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := faults.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	a := &address{listener: l, target: target, conns: map[net.Conn]struct{}{}}
 	a.wg.Go(func() {
 		for {
@@ -92,17 +91,18 @@ func TestRenewal_NoticesAFailoverThatLosesTheLock(t *testing.T) {
 	replica := redistest.Start(t)
 	faults.Do(t, replica, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port()))
 	a := newAddress(t, primary.Addr())
-	holder, other := dial(t, a.listener.Addr().String(), with(watched)), dial(t, a.listener.Addr().String(), with(watched))
-	first := take(t, holder, "a", lockmgr.Fenced())
-	release(t, first)
-	kept := take(t, other, "kept")
+	addr := a.listener.Addr().String()
+	holder, other := faults.Dial(t, addr, with(watched)), faults.Dial(t, addr, with(watched))
+	first := faults.Take(t, holder, "a", lockmgr.Fenced())
+	faults.Release(t, first)
+	kept := faults.Take(t, other, "kept")
 	faults.Eventually(t, func() bool {
 		return faults.Do(t, replica, "GET", "redisson_lock_token:{a}") == "1" && faults.Do(t, replica, "EXISTS", "kept") == "1"
 	})
 
 	replica.Signal(syscall.SIGSTOP)
 	faults.Do(t, primary, "CLIENT", "KILL", "TYPE", "replica") // what is not sent can't arrive when it goes on
-	lost := take(t, holder, "a", lockmgr.Fenced())
+	lost := faults.Take(t, holder, "a", lockmgr.Fenced())
 	require.EqualValues(t, 2, lost.Token())
 	primary.Kill()
 	replica.Signal(syscall.SIGCONT)
@@ -111,13 +111,13 @@ func TestRenewal_NoticesAFailoverThatLosesTheLock(t *testing.T) {
 	went := time.Now()
 	a.move(replica.Addr())
 
-	second := take(t, other, "a", lockmgr.Fenced())
+	second := faults.Take(t, other, "a", lockmgr.Fenced())
 	require.Equal(t, lost.Token(), second.Token(), "the reason why resources must not take an equal token from anybody")
 	t.Logf("noticed after %v", requireNoticed(t, lost, watched, went))
 	require.ErrorIs(t, lost.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 	require.Equal(t, []string{second.HolderID()}, owners(t, replica, "a"))
 	requireKept(t, other, second, kept) // what the replica knew goes on
-	release(t, second)
-	release(t, kept)
+	faults.Release(t, second)
+	faults.Release(t, kept)
 	require.True(t, strings.Contains(faults.Do(t, replica, "INFO", "replication"), "role:master"))
 }

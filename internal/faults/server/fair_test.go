@@ -40,7 +40,7 @@ func dialThree(t testing.TB, s *redistest.Server, lease time.Duration) (ms []*lo
 	for range 3 {
 		o := with(lease)
 		o.RetryTime = time.Minute
-		ms = append(ms, dial(t, s.Addr(), o))
+		ms = append(ms, faults.Dial(t, s.Addr(), o))
 	}
 	return ms
 }
@@ -48,7 +48,7 @@ func dialThree(t testing.TB, s *redistest.Server, lease time.Duration) (ms []*lo
 // hold takes the lock with the first manager.
 func (x *fairLine) hold() *lockmgr.Lock {
 	x.t.Helper()
-	return take(x.t, x.ms[0], x.Name, lockmgr.Fair())
+	return faults.Take(x.t, x.ms[0], x.Name, lockmgr.Fair())
 }
 
 // ask makes a request. If it gets the lock, it gives it back at once.
@@ -200,7 +200,7 @@ func TestFairQueue_RestartWithDataKeepsTheOrder(t *testing.T) {
 	require.Equal(t, x.asked, x.Waiting(t, s))
 	requireProlonged(t, l)
 	x.requireWaits()
-	release(t, l)
+	faults.Release(t, l)
 	x.requireInOrder()
 }
 
@@ -225,7 +225,7 @@ func TestFairQueue_OnAServerThatForgetsScripts(t *testing.T) {
 		stopped <- err
 	}()
 	x.queue(eachWaits)
-	release(t, l)
+	faults.Release(t, l)
 	x.requireInOrder()
 	close(stop)
 	require.NoError(t, <-stopped)
@@ -237,8 +237,7 @@ func TestFairQueue_OnAServerThatForgetsScripts(t *testing.T) {
 // deadline returns the deadline of a member of the queue.
 func (x *fairLine) deadline(member string) int64 {
 	x.t.Helper()
-	n, err := strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64)
-	require.NoError(x.t, err)
+	n := faults.Must(strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64))(x.t)
 	return n
 }
 
@@ -272,13 +271,13 @@ func TestFairQueue_WithoutMemory(t *testing.T) {
 	}, "places are kept")
 	requireProlonged(t, l, other)
 	x.requireWaits()
-	release(t, other)
-	release(t, l)
+	faults.Release(t, other)
+	faults.Release(t, l)
 	x.requireInOrder()
 	y.requireNothingLeft()
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	for _, line := range []*fairLine{x, y} {
-		release(t, line.hold())
+		faults.Release(t, line.hold())
 		line.requireNothingLeft()
 	}
 }
@@ -312,7 +311,7 @@ func TestFairQueue_KeyOfAnotherType(t *testing.T) {
 
 			// While some hold and wait.
 			l, other := x.hold(), beside.hold()
-			plain := take(t, ms[1], "plain "+what)
+			plain := faults.Take(t, ms[1], "plain "+what)
 			x.queue(3)
 			beside.queue(3)
 			faults.Do(t, s, "SET", key, "x")
@@ -325,9 +324,9 @@ func TestFairQueue_KeyOfAnotherType(t *testing.T) {
 			require.Equal(t, "x", faults.Do(t, s, "GET", key))
 			requireProlonged(t, l, other, plain)
 			beside.requireWaits()
-			release(t, other)
+			faults.Release(t, other)
 			beside.requireInOrder()
-			release(t, plain)
+			faults.Release(t, plain)
 			require.NoError(t, l.Unlock(faults.Patient(t)), "given back all the same")
 			require.Equal(t, "0", faults.Do(t, s, "EXISTS", x.Name))
 
@@ -335,7 +334,7 @@ func TestFairQueue_KeyOfAnotherType(t *testing.T) {
 			again := newFairLine(t, s, x.Name, ms)
 			l = again.hold()
 			again.queue(3)
-			release(t, l)
+			faults.Release(t, l)
 			again.requireInOrder()
 		})
 	}
@@ -372,8 +371,7 @@ func (x *fairLine) place(m *lockmgr.Manager, n int) string {
 	last := 0
 	for member := range strings.SplitSeq(faults.Do(x.t, x.s, "LRANGE", x.Queue(), "0", "-1"), "\n") {
 		if number, ok := strings.CutPrefix(member, m.ID()+":"); ok {
-			i, err := strconv.Atoi(strings.TrimSuffix(number, ":f"))
-			require.NoError(x.t, err)
+			i := faults.Must(strconv.Atoi(strings.TrimSuffix(number, ":f")))(x.t)
 			last = max(last, i)
 		}
 	}
@@ -447,9 +445,9 @@ func TestFairQueue_Garbage(t *testing.T) {
 				for i := range 9 {
 					x.ask(x.ms[i%3])
 				}
-				release(t, l)
+				faults.Release(t, l)
 				x.requireServed()
-				release(t, x.hold()) // once what was added is over
+				faults.Release(t, x.hold()) // once what was added is over
 				x.requireNothingLeft()
 			})
 		}

@@ -20,8 +20,7 @@ type crier struct {
 
 func newCrier(t testing.TB, s *redistest.Server, channel string) *crier {
 	t.Helper()
-	c, err := resp.Dial(s.Addr(), faults.Patience)
-	require.NoError(t, err)
+	c := faults.Must(resp.Dial(s.Addr(), faults.Patience))(t)
 	t.Cleanup(c.Close)
 	return &crier{c, channel}
 }
@@ -34,8 +33,7 @@ func (c *crier) cry(t testing.TB, messages ...string) {
 	}
 	require.NoError(t, c.conn.Flush())
 	for range messages {
-		reply, err := c.conn.Receive()
-		require.NoError(t, err)
+		reply := faults.Must(c.conn.Receive())(t)
 		require.IsType(t, int64(0), reply)
 	}
 }
@@ -44,8 +42,8 @@ func (c *crier) cry(t testing.TB, messages ...string) {
 // have a lock beside it that must be renewed.
 func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manager, check func(more uint64)) {
 	s = redistest.Start(t)
-	holder, waiter = dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), with(watched))
-	l, beside := take(t, holder, "a"), take(t, waiter, "beside")
+	holder, waiter = faults.Dial(t, s.Addr(), with(watched)), faults.Dial(t, s.Addr(), with(watched))
+	l, beside := faults.Take(t, holder, "a"), faults.Take(t, waiter, "beside")
 	next := waiter.LockAsync("a")
 	faults.Eventually(t, func() bool { return waiter.Stats().Wakes > 0 && faults.Subscribers(t, s, "a") == 1 })
 	return s, holder, waiter, func(scripts uint64) {
@@ -55,9 +53,9 @@ func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manag
 		require.NoError(t, beside.Err())
 		require.Equal(t, []string{l.HolderID()}, owners(t, s, "a"))
 		require.LessOrEqual(t, waiter.Stats().Scripts, scripts)
-		release(t, l)
-		release(t, faults.Await(t, next))
-		release(t, beside)
+		faults.Release(t, l)
+		faults.Release(t, faults.Await(t, next))
+		faults.Release(t, beside)
 		require.Zero(t, holder.Stats().Losses+waiter.Stats().Losses)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
@@ -42,33 +41,6 @@ const (
 // the machine may be busy.
 func with(lease time.Duration) lockmgr.Options {
 	return lockmgr.Options{Lease: lease, CommandTimeout: 3 * lease / 10}
-}
-
-// dial connects a manager whose every release must be confirmed in the end.
-func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	return dialOpt(t, rueidis.ClientOption{InitAddress: []string{addr}}, o)
-}
-
-func dialOpt(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
-	t.Helper()
-	o.Anonymous = true // tests count keys
-	m, err := lockmgr.Dial(opt, o)
-	require.NoError(t, err)
-	faults.CloseAtEnd(t, m)
-	return m
-}
-
-func take(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
-	t.Helper()
-	l, err := m.Lock(faults.Patient(t), name, opts...)
-	require.NoError(t, err)
-	return l
-}
-
-func release(t testing.TB, l *lockmgr.Lock) {
-	t.Helper()
-	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
 
 // requireLost waits for the loss of a lock and checks why it was lost.

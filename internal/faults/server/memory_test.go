@@ -20,8 +20,7 @@ func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 	t.Helper()
 	_, rest, found := strings.Cut(faults.Do(t, s, "INFO", section), field+":")
 	require.True(t, found)
-	n, err := strconv.Atoi(rest[:strings.IndexByte(rest, '\r')])
-	require.NoError(t, err)
+	n := faults.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
 	return n
 }
 
@@ -33,7 +32,7 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	w := faults.NewWitness()
 	o := with(watched)
 	o.Observer = w.Observe
-	m, other := dial(t, s.Addr(), o), dial(t, s.Addr(), lockmgr.Options{})
+	m, other := faults.Dial(t, s.Addr(), o), faults.Dial(t, s.Addr(), lockmgr.Options{})
 	var wanted []*futures.Future[*lockmgr.Lock]
 	for i := range *locks {
 		wanted = append(wanted, m.LockAsync(fmt.Sprint("lock", i)))
@@ -66,7 +65,7 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	var released []*futures.Future[struct{}]
 	for i, l := range held {
 		if i%4 == 0 {
-			release(t, l)
+			faults.Release(t, l)
 			confirmed++
 		}
 	}
@@ -76,8 +75,7 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 		}
 	}
 	for i, f := range released {
-		_, err := f.Await(faults.Patient(t))
-		require.NoError(t, err, i)
+		faults.Must(f.Await(faults.Patient(t)))(t, i)
 		confirmed++
 	}
 	require.Equal(t, len(held), confirmed)
@@ -86,7 +84,7 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	t.Logf("%d of %d locks released, %d renewals, none failed", confirmed, len(held), renewed)
 	refusedFor(m, "lock0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
-	release(t, take(t, m, "lock0"))
+	faults.Release(t, faults.Take(t, m, "lock0"))
 }
 
 // A server that evicts keys takes locks away from their holders. Each of these
@@ -97,13 +95,13 @@ func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--maxmemory-policy", policy, "--enable-debug-command", "local")
-			m := dial(t, s.Addr(), with(watched))
+			m := faults.Dial(t, s.Addr(), with(watched))
 			// Some locks are older than what fills the memory and some are not,
 			// so that some stay under either policy.
 			var held []*lockmgr.Lock
 			hold := func(name string) {
 				for i := range 20 {
-					held = append(held, take(t, m, fmt.Sprint(name, i), lockmgr.Fenced()))
+					held = append(held, faults.Take(t, m, fmt.Sprint(name, i), lockmgr.Fenced()))
 				}
 			}
 			hold("old")
@@ -131,7 +129,7 @@ func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 			}
 			require.EqualValues(t, len(held)-len(kept), m.Stats().Losses)
 			for _, l := range kept {
-				release(t, l)
+				faults.Release(t, l)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -21,20 +22,19 @@ func TestLock_ProcessThatWakesUpKnowsItIsLost(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond
 	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
+	m := faults.Dial(t, s.Addr(), lockmgr.Options{})
 	c := spawn(t, "pausable", task{Addr: s.Addr(), Name: "a", Lease: lease})
 	early := 0
 	for done := 0; done < *pauses; {
 		c.hear(t, "held")
 		c.signal(t, syscall.SIGSTOP)
-		next := take(t, m, "a", lockmgr.Fenced()) // the lease is over
-		<-time.After(lease)                       // and over again
+		next := faults.Take(t, m, "a", lockmgr.Fenced()) // the lease is over
+		<-time.After(lease)                              // and over again
 		s.Signal(syscall.SIGSTOP)
 		woken := time.Now().UnixNano() // by the host's clock, which both share
 		c.signal(t, syscall.SIGCONT)
 		var lastTrue, firstFalse int64
-		_, err := fmt.Sscan(c.hear(t, "lost"), &lastTrue, &firstFalse)
-		require.NoError(t, err)
+		faults.Must(fmt.Sscan(c.hear(t, "lost"), &lastTrue, &firstFalse))(t)
 		s.Signal(syscall.SIGCONT)
 		require.Less(t, lastTrue, woken, "it still believed in its lock %v after it woke up", time.Duration(lastTrue-woken))
 		if firstFalse >= woken {
@@ -48,7 +48,7 @@ func TestLock_ProcessThatWakesUpKnowsItIsLost(t *testing.T) {
 		require.Equal(t, "lost=true", c.hear(t, "unlocked"))
 		require.True(t, next.Valid())
 		require.Equal(t, []string{next.HolderID()}, owners(t, s, "a"))
-		release(t, next)
+		faults.Release(t, next)
 		c.say(t, "again")
 	}
 	t.Logf("%d of %d first calls of Valid and of Err of a context were right", *pauses, *pauses)

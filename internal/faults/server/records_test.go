@@ -14,8 +14,7 @@ import (
 
 func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	t.Helper()
-	n, err := strconv.ParseInt(faults.Do(t, s, "PTTL", name), 10, 64)
-	require.NoError(t, err)
+	n := faults.Must(strconv.ParseInt(faults.Do(t, s, "PTTL", name), 10, 64))(t)
 	return time.Duration(n) * time.Millisecond
 }
 
@@ -36,8 +35,8 @@ func TestRenewal_NoticesARemovedRecord(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			m := dial(t, s.Addr(), with(watched))
-			l := take(t, m, "a")
+			m := faults.Dial(t, s.Addr(), with(watched))
+			l := faults.Take(t, m, "a")
 			went := time.Now()
 			faults.Do(t, s, command...)
 			faults.Eventually(t, func() bool {
@@ -72,8 +71,8 @@ func own(t testing.TB, s *redistest.Server, l *lockmgr.Lock) (out []string) {
 func TestRenewal_MendsARecordWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := dial(t, s.Addr(), with(watched))
-	l := take(t, m, "a")
+	m := faults.Dial(t, s.Addr(), with(watched))
+	l := faults.Take(t, m, "a")
 	require.Equal(t, "1", faults.Do(t, s, "PERSIST", "a"))
 	require.Negative(t, pttl(t, s, "a"))
 	start := time.Now()
@@ -81,7 +80,7 @@ func TestRenewal_MendsARecordWithoutAnEnd(t *testing.T) {
 	require.Less(t, time.Since(start), 4*watched/10+late)
 	require.LessOrEqual(t, pttl(t, s, "a"), watched)
 	require.NoError(t, l.Err())
-	release(t, l)
+	faults.Release(t, l)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 }
 
@@ -106,7 +105,7 @@ func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 			w := faults.NewWitness()
 			o := with(short)
 			o.Observer = w.Observe
-			m := dial(t, s.Addr(), o)
+			m := faults.Dial(t, s.Addr(), o)
 			f := m.LockAsync("a")
 			// At rest: subscribed, and refused once more after that.
 			faults.Eventually(t, func() bool {
@@ -120,7 +119,7 @@ func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 			require.False(t, faults.Settled(f))
 			require.Equal(t, before, faults.Do(t, s, "HGETALL", "a"))
 			faults.Do(t, s, "DEL", "a")
-			release(t, faults.Await(t, f))
+			faults.Release(t, faults.Await(t, f))
 		})
 	}
 }
@@ -130,18 +129,18 @@ func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 func TestUnlock_NotDelayedByAServerClockThatGoesBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), lockmgr.Options{})
-	l := take(t, holder, "a")
+	holder, other := faults.Dial(t, s.Addr(), with(watched)), faults.Dial(t, s.Addr(), lockmgr.Options{})
+	l := faults.Take(t, holder, "a")
 	faults.Do(t, s, "PEXPIRE", "a", "31536000000")
 	next := other.LockAsync("a")
 	faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 })
 	requireKept(t, holder, l)
 	require.Greater(t, pttl(t, s, "a"), time.Hour)
 	require.False(t, faults.Settled(next))
-	release(t, l)
+	faults.Release(t, l)
 	l = faults.Await(t, next)
 	require.LessOrEqual(t, pttl(t, s, "a"), 30*time.Second)
-	release(t, l)
+	faults.Release(t, l)
 }
 
 // After a jump forward others may have the lock before its holder hears of it.
@@ -149,12 +148,12 @@ func TestUnlock_NotDelayedByAServerClockThatGoesBack(t *testing.T) {
 func TestUnlock_AfterServerClockJump(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	holder, other := dial(t, s.Addr(), with(watched)), dial(t, s.Addr(), with(watched))
-	l, ignorant := take(t, holder, "a", lockmgr.Fenced()), take(t, holder, "b")
+	holder, other := faults.Dial(t, s.Addr(), with(watched)), faults.Dial(t, s.Addr(), with(watched))
+	l, ignorant := faults.Take(t, holder, "a", lockmgr.Fenced()), faults.Take(t, holder, "b")
 	faults.Do(t, s, "PEXPIRE", "a", "1")
 	faults.Do(t, s, "PEXPIRE", "b", "1")
 	went := time.Now()
-	next, afterIgnorant := take(t, other, "a", lockmgr.Fenced()), take(t, other, "b")
+	next, afterIgnorant := faults.Take(t, other, "a", lockmgr.Fenced()), faults.Take(t, other, "b")
 	require.Greater(t, next.Token(), l.Token(), "with this a resource can tell")
 	require.ErrorIs(t, ignorant.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "it had not heard of it")
 	requireNoticed(t, l, watched, went)
@@ -162,6 +161,6 @@ func TestUnlock_AfterServerClockJump(t *testing.T) {
 	requireKept(t, other, next, afterIgnorant)
 	require.Equal(t, []string{next.HolderID()}, owners(t, s, "a"))
 	require.Equal(t, []string{afterIgnorant.HolderID()}, owners(t, s, "b"))
-	release(t, next)
-	release(t, afterIgnorant)
+	faults.Release(t, next)
+	faults.Release(t, afterIgnorant)
 }

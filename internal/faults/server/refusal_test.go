@@ -60,7 +60,11 @@ type trouble struct {
 }
 
 func (x *trouble) dial(o lockmgr.Options) *lockmgr.Manager {
-	return dialOpt(x.t, rueidis.ClientOption{InitAddress: []string{x.s.Addr()}, Username: x.user, Password: x.password}, o)
+	o.Anonymous = true // it counts keys
+	opt := rueidis.ClientOption{InitAddress: []string{x.s.Addr()}, Username: x.user, Password: x.password}
+	m := faults.Must(lockmgr.Dial(opt, o))(x.t)
+	faults.CloseAtEnd(x.t, m)
+	return m
 }
 
 func (x *trouble) run(begin, end func()) {
@@ -70,7 +74,7 @@ func (x *trouble) run(begin, end func()) {
 	o.Observer = w.Observe
 	o.RetryTime = time.Minute // on a busy machine the trouble may last longer than the default
 	patientHolder, hastyHolder := x.dial(o), x.dial(with(short))
-	kept, lost := take(t, patientHolder, "kept"), take(t, hastyHolder, "lost")
+	kept, lost := faults.Take(t, patientHolder, "kept"), faults.Take(t, hastyHolder, "lost")
 	next := patientHolder.LockAsync("lost")
 
 	begin()
@@ -93,9 +97,9 @@ func (x *trouble) run(begin, end func()) {
 	faults.Eventually(t, func() bool { return patientHolder.Stats().Renewals > renewed })
 	require.NoError(t, kept.Err())
 	if x.kind != lockmgr.ErrPermission { // else it has been told so
-		release(t, faults.Await(t, next))
+		faults.Release(t, faults.Await(t, next))
 	}
-	release(t, kept)
+	faults.Release(t, kept)
 	faults.Eventually(t, func() bool {
 		l, err := hastyHolder.Lock(faults.Patient(t), "lost")
 		return err == nil && l.Unlock(faults.Patient(t)) == nil

@@ -19,8 +19,8 @@ func TestLock_LostByARestartWithoutData(t *testing.T) {
 	w := faults.NewWitness()
 	o := with(watched)
 	o.Observer = w.Observe
-	holder := dial(t, s.Addr(), o)
-	l := take(t, holder, "a", lockmgr.Fenced())
+	holder := faults.Dial(t, s.Addr(), o)
+	l := faults.Take(t, holder, "a", lockmgr.Fenced())
 	went := time.Now()
 	s.Restart()
 	for !faults.Closed(l.Lost()) {
@@ -31,7 +31,7 @@ func TestLock_LostByARestartWithoutData(t *testing.T) {
 	faults.Eventually(t, func() bool { return faults.Count(w, faults.Always[lockmgr.EventLost]) == 1 })
 	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
-	release(t, take(t, holder, "a", lockmgr.Fenced()))
+	faults.Release(t, faults.Take(t, holder, "a", lockmgr.Fenced()))
 }
 
 // A server that kept what it acknowledged goes on as if nothing had been, for
@@ -39,8 +39,8 @@ func TestLock_LostByARestartWithoutData(t *testing.T) {
 func TestLock_KeptThroughARestartWithData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	holder, other := dial(t, s.Addr(), with(steady)), dial(t, s.Addr(), with(steady))
-	l := take(t, holder, "a", lockmgr.Fenced())
+	holder, other := faults.Dial(t, s.Addr(), with(steady)), faults.Dial(t, s.Addr(), with(steady))
+	l := faults.Take(t, holder, "a", lockmgr.Fenced())
 	next := other.LockAsync("a", lockmgr.Fenced())
 	faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 })
 	s.Restart()
@@ -48,10 +48,10 @@ func TestLock_KeptThroughARestartWithData(t *testing.T) {
 	require.Equal(t, []string{l.HolderID()}, owners(t, s, "a"))
 	faults.Eventually(t, func() bool { return faults.Subscribers(t, s, "a") == 1 }, "it listens again")
 	require.False(t, faults.Settled(next))
-	release(t, l)
+	faults.Release(t, l)
 	after := faults.Await(t, next)
 	require.Greater(t, after.Token(), l.Token())
-	release(t, after)
+	faults.Release(t, after)
 	require.Zero(t, holder.Stats().Losses)
 }
 
@@ -63,10 +63,10 @@ func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 	w := faults.NewWitness()
 	o := with(watched)
 	o.Observer = w.Observe
-	m, other := dial(t, s.Addr(), o), dial(t, s.Addr(), with(watched))
+	m, other := faults.Dial(t, s.Addr(), o), faults.Dial(t, s.Addr(), with(watched))
 	var held []*lockmgr.Lock
 	for _, name := range []string{"a", "b", "c"} {
-		held = append(held, take(t, m, name))
+		held = append(held, faults.Take(t, m, name))
 	}
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -86,12 +86,12 @@ func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 	requireKept(t, m, held...)
 	for i, l := range held {
 		next := other.LockAsync(l.Name())
-		release(t, l)
+		faults.Release(t, l)
 		held[i] = faults.Await(t, next)
 	}
 	requireKept(t, other, held...)
 	for _, l := range held {
-		release(t, l)
+		faults.Release(t, l)
 	}
 	close(stop)
 	require.NoError(t, <-stopped)

@@ -52,14 +52,14 @@ func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--enable-debug-command", "local")
-			holder, other := dial(t, s.Addr(), with(short)), dial(t, s.Addr(), lockmgr.Options{})
+			holder, other := faults.Dial(t, s.Addr(), with(short)), faults.Dial(t, s.Addr(), lockmgr.Options{})
 			var (
 				l     *lockmgr.Lock
 				next  *futures.Future[*lockmgr.Lock]
 				early chan bool
 			)
 			faults.Eventually(t, func() bool {
-				l = take(t, holder, "a", lockmgr.Fenced())
+				l = faults.Take(t, holder, "a", lockmgr.Fenced())
 				next = other.LockAsync("a", lockmgr.Fenced())
 				before, told := l, make(chan bool, 1)
 				early = told
@@ -68,7 +68,7 @@ func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 				if l.Valid() {
 					return true
 				}
-				release(t, faults.Await(t, next)) // a busy machine has lost it already
+				faults.Release(t, faults.Await(t, next)) // a busy machine has lost it already
 				return false
 			})
 
@@ -91,8 +91,8 @@ func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 			again := holder.LockAsync("a", lockmgr.Fenced())
 			require.Equal(t, []string{after.HolderID()}, owners(t, s, "a"), "what was sent to a deaf server changes nothing when it wakes up")
-			release(t, after)
-			release(t, faults.Await(t, again))
+			faults.Release(t, after)
+			faults.Release(t, faults.Await(t, again))
 			require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 		})
 	}
