@@ -195,18 +195,6 @@ func TestNodes_CloseDuringAQuestion(t *testing.T) {
 	}
 }
 
-// A question that nobody waits for ends after QuestionTime.
-func TestNodes_QuestionEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, n := newFakeCluster(t)
-		c.known["a:1"].whileAsked = func() { time.Sleep(2 * wire.QuestionTime) }
-		begin := time.Now()
-		require.Error(t, n.layoutAt(t.Context(), "a:1").err)
-		n.background.Wait()
-		require.Equal(t, wire.QuestionTime, time.Since(begin))
-	})
-}
-
 // A look waits for a dial, and then for the answer of the node. It waits for that answer for askTime at most.
 func TestNodes_LookAtANodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -271,25 +259,21 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	d := open()
 	c.known["a:1"].redirects("ASK 0 d:1")
 	use := func() { require.Nil(t, execOn(n, getOf(nameInSlot(0)))[0].Failure) }
-	look := func() {
-		_, err := layoutOnce(t, n)
-		require.NoError(t, err)
-	}
 	for range 10 {
 		use()
-		look()
+		look(t, n)
 		now = now.Add(clientRest - 1)
-		look()
+		look(t, n)
 		_, f := n.client("d:1") // a use without a command
 		require.Nil(t, f)
 		now = now.Add(clientRest - 1)
-		look()
+		look(t, n)
 	}
 	require.Equal(t, []string{"d:1"}, c.opened)
 	_, asked := d.counts()
 	require.Equal(t, 1, asked)
 	now = now.Add(1)
-	look()
+	look(t, n)
 	require.ErrorIs(t, d.client.Do(t.Context(), d.client.B().Ping().Build()).Error(), rueidis.ErrClosing)
 	d = open()
 	use()
@@ -327,8 +311,7 @@ func TestNode_IsGreetedInTheNewCluster(t *testing.T) {
 	c.known["b:1"].becomes("Y", renewed)
 	c.known["c:1"].becomes("Z", renewed)
 	a.says("-LOADING\r\n")
-	layout, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	layout := look(t, n)
 	require.Equal(t, []string{"X"}, layout[0].Nodes)
 	a.says(ours)
 	require.Equal(t, wire.StrangeNode, use())
@@ -367,13 +350,11 @@ func TestNodes_ForgetTheMastersThatLeft(t *testing.T) {
 		for _, node := range c.known {
 			node.says(slotsReply("a:A:RA", "b:B:RB", addr+":C:RC"))
 		}
-		_, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		look(t, n)
 		require.Nil(t, execOn(n.Node(addr+":1"), getOf("x"))[0].Failure)
 		now = now.Add(clientRest)
 	}
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	require.LessOrEqual(t, len(n.peers), 1)
 	require.Equal(t, 100, strings.Count(strings.Join(c.opened, " "), "n"))
 }

@@ -172,8 +172,7 @@ func newFakeCluster(t *testing.T) (c *fakeCluster, n *Nodes) {
 		return c.elsewhere[addr].client, nil
 	})
 	t.Cleanup(n.Close) // nodes may still be asked
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	return c, n
 }
 
@@ -187,6 +186,14 @@ func nodesOf(c rueidis.Client, open func(addr string) (rueidis.Client, error)) *
 func layoutOnce(t *testing.T, n *Nodes) ([]wire.Shard, error) {
 	defer n.background.Wait()
 	return n.Layout(t.Context())
+}
+
+// look is a layoutOnce that succeeds.
+func look(t *testing.T, n *Nodes) []wire.Shard {
+	t.Helper()
+	layout, err := layoutOnce(t, n)
+	require.NoError(t, err)
+	return layout
 }
 
 func addrsOf(layout []wire.Shard) (out []string) {
@@ -223,18 +230,6 @@ func TestSameCluster(t *testing.T) {
 	}
 }
 
-// The answer of a node of another cluster does not count.
-func TestNodes_LayoutSkipsOtherClusters(t *testing.T) {
-	c, n := newFakeCluster(t)
-	c.known["b:1"].becomes("X", theirs)
-	for range 20 { // in random order
-		layout, err := layoutOnce(t, n)
-		require.NoError(t, err)
-		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
-	}
-	require.Empty(t, n.peers, "what a look has met is not in use")
-}
-
 // Strangers are the masters' addresses at which another node answers now.
 func TestNodes_Strangers(t *testing.T) {
 	c, n := newFakeCluster(t)
@@ -265,8 +260,7 @@ func TestNode_WasSeenToBeAStranger(t *testing.T) {
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 	c.known["b:1"].says(theirs) // the node keeps its ID in the other cluster
 	for range 20 {              // in random order
-		_, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		look(t, n)
 	}
 	require.Equal(t, wire.StrangeNode, execOn(s, getOf("x"))[0].Failure)
 }
@@ -309,14 +303,12 @@ func TestNodes_LayoutOfOneShard(t *testing.T) {
 			clear(n.members)
 			clear(c.known)
 			c.known["a:1"] = newFakeNode(t, "A", shardReply("a:A", "b:B"))
-			_, err := layoutOnce(t, n)
-			require.NoError(t, err)
+			look(t, n)
 
 			clear(c.known)
 			c.elsewhere["b:1"] = newFakeNode(t, "B", shardReply("b:B")) // its client does not know it yet
 			c.elsewhere["a:1"] = newFakeNode(t, "A", shardReply("b:B"))
-			layout, err := layoutOnce(t, n)
-			require.NoError(t, err)
+			layout := look(t, n)
 			require.Equal(t, []string{"b:1"}, addrsOf(layout))
 
 			delete(c.elsewhere, "b:1")
@@ -326,7 +318,7 @@ func TestNodes_LayoutOfOneShard(t *testing.T) {
 			if name == "late" {
 				n.withMembers(n.layout)
 			}
-			layout, err = layoutOnce(t, n)
+			layout, err := layoutOnce(t, n)
 			if name == "late" {
 				require.Error(t, err, "nothing says that a is one of the cluster")
 				return
@@ -349,8 +341,7 @@ func TestNodes_LayoutAsksOneNode(t *testing.T) {
 		return sum
 	}
 	total()
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	require.Equal(t, 1, total())
 }
 
@@ -379,12 +370,10 @@ func TestNodes_FirstLayout(t *testing.T) {
 		c.known["a:1"].says("*0\r\n")
 		c.known["b:1"].says("*0\r\n")
 		n := nodesOf(c, nil)
-		layout, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		layout := look(t, n)
 		require.Len(t, layout, 3)
 		c.known["c:1"].says("*0\r\n")
-		layout, err = layoutOnce(t, nodesOf(c, nil))
-		require.NoError(t, err)
+		layout = look(t, nodesOf(c, nil))
 		require.Empty(t, layout, "each node is alone")
 	}
 }
@@ -399,8 +388,7 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 
 	c.elsewhere = map[string]*fakeNode{"a:1": a}
 	for range 3 {
-		layout, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		layout := look(t, n)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
 	require.Equal(t, []string{"a:1"}, c.opened, "once")
@@ -421,13 +409,11 @@ func TestNodes_LayoutOfTheRest(t *testing.T) {
 	}
 	c.known["c:1"].says(ours)
 	for range 20 {
-		layout, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		layout := look(t, n)
 		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
 	}
 	c.known["c:1"].says(slotsReply("x:X", "y:Y"))
-	layout, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	layout := look(t, n)
 	require.Equal(t, []string{"a:1"}, addrsOf(layout))
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }
@@ -440,13 +426,11 @@ func TestNodes_LayoutOfTheRestThatKnowsMost(t *testing.T) {
 			node.says(slotsReply("a:A", "b:B", "c:C", "d:D", "e:E"))
 		}
 		n := nodesOf(c, nil)
-		_, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		look(t, n)
 		c.known["a:1"].says(slotsReply("a:A"))
 		c.known["b:1"].says(slotsReply("a:A", "b:B"))
 		c.known["c:1"].says(slotsReply("c:C"))
-		layout, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		layout := look(t, n)
 		require.Equal(t, []string{"a:1", "b:1"}, addrsOf(layout))
 	}
 }
@@ -456,18 +440,16 @@ func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
 	c, n := newFakeCluster(t)
 	renewed := slotsReply("c:X", "b:Y", "a:Z")
 	c.known["a:1"].says(renewed)
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	delete(c.known, "c:1")
 
 	// Nodes of two other clusters do not agree which one to follow.
 	c.known["b:1"].says(slotsReply("p:P", "q:Q"))
-	_, err = layoutOnce(t, n)
+	_, err := layoutOnce(t, n)
 	require.ErrorIs(t, err, errStranger)
 
 	c.known["b:1"].says(renewed)
-	layout, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	layout := look(t, n)
 	require.Equal(t, []string{"c:1", "b:1", "a:1"}, addrsOf(layout))
 
 	// A node that is alone is of no cluster that could be followed.
@@ -485,15 +467,13 @@ func TestNodes_LayoutAfterHalfOfTheServersWereReplaced(t *testing.T) {
 	a.says(slotsReply("a:A", "b:B"))
 	b.says(slotsReply("a:A", "b:B"))
 	n := nodesOf(c, nil)
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	a.says(renewed)
 	b.says("-LOADING\r\n")
-	_, err = layoutOnce(t, n)
+	_, err := layoutOnce(t, n)
 	require.ErrorIs(t, err, errStranger)
 	b.says(renewed)
-	layout, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	layout := look(t, n)
 	require.Equal(t, []string{"X"}, layout[0].Nodes)
 }
 
@@ -548,8 +528,7 @@ func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
 	c.known["a:1"].says(forgot)
 	c.known["c:1"].says(forgot)
 	for range 20 {
-		layout, err := layoutOnce(t, n)
-		require.NoError(t, err)
+		layout := look(t, n)
 		require.Equal(t, []string{"a:1", "c:1", "b:1"}, addrsOf(layout))
 		require.Equal(t, wire.Shard{Addr: "b:1", Slots: [][2]int{{1, 1}}, Nodes: []string{"B", "RB"}, Addrs: []string{"b:1", "b:1"}}, layout[2])
 		require.Equal(t, wire.StrangeNode, execOn(n.Node("b:1"), getOf("x"))[0].Failure)
@@ -600,16 +579,6 @@ func TestNode_SaysWhichNodeItIs(t *testing.T) {
 			require.Equal(t, one.want == nil, err == nil)
 		})
 	}
-}
-
-// What is still queued for a master that has left is not sent to a node of another cluster either.
-func TestNode_ThatIsNoMasterAnyMore(t *testing.T) {
-	c, n := newFakeCluster(t)
-	s := n.Node("z:1")
-	c.known["z:1"] = newFakeNode(t, "X", theirs)
-	require.Equal(t, wire.StrangeNode, execOn(s, getOf("x"))[0].Failure)
-	c.known["z:1"].says(ours)
-	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
 // The connection to a node is looked up again after a failure: the client replaces it, and
@@ -688,8 +657,7 @@ func TestNode_OfANewLayout(t *testing.T) {
 	for _, node := range c.known {
 		node.says(slotsReply("a:A", "b:RB:B", "c:C"))
 	}
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
@@ -705,8 +673,7 @@ func TestNodes_Later(t *testing.T) {
 	require.ErrorIs(t, err, unmet.Err)
 	require.Empty(t, n.Strangers(t.Context()))
 	n.Use(c, wire.Classic)
-	_, err = layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	unmet = nil
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }

@@ -51,8 +51,7 @@ func TestNodes_FollowRedirections(t *testing.T) {
 	require.Equal(t, [4]int{1, 0, 1, 1}, counts(), "d has said that it is one of the cluster")
 	require.Nil(t, execOn(n, getOf(name))[0].Failure)
 	require.Equal(t, [4]int{0, 0, 1, 0}, counts())
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	require.Equal(t, "a:1", n.master(0))
 	a.redirects("ASK 0 d:1")
 	var got []string
@@ -148,8 +147,7 @@ func TestNodes_RedirectionToAnUnknownHost(t *testing.T) {
 		node.says(strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:2\r\n", 1))
 	}
 	c.elsewhere["b:2"] = c.known["b:1"]
-	_, err := layoutOnce(t, n)
-	require.NoError(t, err)
+	look(t, n)
 	c.known["a:1"].redirects("MOVED 0 ?:2")
 	c.known["b:1"].counts()
 	require.Nil(t, execOn(n, getOf(name))[0].Failure)
