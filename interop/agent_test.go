@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/child"
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 const (
@@ -207,7 +207,7 @@ func (a *agent) send(t testing.TB, r request) *call {
 	t.Helper()
 	c := a.expect(r.Op + " of thread " + r.Thread)
 	r.ID = c.ID
-	text := faults.Must(json.Marshal(r))(t)
+	text := redistest.Must(json.Marshal(r))(t)
 	a.mu.Lock()
 	_, err := a.in.Write(append(text, '\n'))
 	a.mu.Unlock()
@@ -248,7 +248,7 @@ func (c *call) answered() bool {
 // answer fails the test.
 func (c *call) result(t testing.TB) error {
 	t.Helper()
-	got := faults.Must(c.await(answerTimeout))(t)
+	got := redistest.Must(c.await(answerTimeout))(t)
 	if got.Error != "" {
 		return errors.New(got.Error + ": " + got.Message)
 	}

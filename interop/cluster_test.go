@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -64,10 +63,10 @@ func (w *world) inCluster(t *testing.T, by clusterCase, replicas int) *world {
 	c := &cluster{Cluster: redistest.StartCluster(t, by.masters, replicas), classic: by.classic}
 	in := *w
 	in.cluster = c
-	in.redis = faults.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true}))(t)
+	in.redis = redistest.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true}))(t)
 	t.Cleanup(in.redis.Close)
 	for _, n := range c.Nodes {
-		client := faults.Must(dialServer(n.Addr()))(t)
+		client := redistest.Must(dialServer(n.Addr()))(t)
 		t.Cleanup(client.Close)
 		c.clients = append(c.clients, client)
 	}
@@ -433,7 +432,7 @@ func (c *cluster) awaitReplica(t testing.TB, master *redistest.Server) {
 	client := c.clients[slices.Index(c.Nodes, master)]
 	// WAIT is for what was written before the last command of its own connection.
 	replies := client.DoMulti(background, client.B().Ping().Build(), client.B().Wait().Numreplicas(1).Timeout(eventLimit.Milliseconds()).Build())
-	n := faults.Must(replies[1].AsInt64())(t)
+	n := redistest.Must(replies[1].AsInt64())(t)
 	require.EqualValues(t, 1, n, "the replica has all data")
 }
 

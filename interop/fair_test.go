@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -35,7 +35,7 @@ func TestFair_ExcludesTheOtherSide(t *testing.T) {
 		require.True(t, a.tryLock(t, name))
 		g.refuses(t, name, fairly)
 		require.False(t, b.tryLock(t, name))
-		info := faults.Must(g.Inspect(t.Context(), name))(t)
+		info := redistest.Must(g.Inspect(t.Context(), name))(t)
 		require.Equal(t, []lockmgr.Holder{{Owner: a.owner(t), Count: 1}}, entries(info))
 		require.Empty(t, info.Queue)
 		require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
@@ -46,7 +46,7 @@ func TestFair_ExcludesTheOtherSide(t *testing.T) {
 			w.javaJoins(t, b, name, 0),
 			w.goJoins(t.Context(), t, other.Manager, name),
 		}
-		info = faults.Must(g.Inspect(t.Context(), name))(t)
+		info = redistest.Must(g.Inspect(t.Context(), name))(t)
 		require.Len(t, info.Queue, len(members))
 		for i, m := range members {
 			require.Equal(t, m.id, info.Queue[i].Owner)
@@ -182,7 +182,7 @@ func TestFair_ForceUnlock(t *testing.T) {
 		again := w.goJoins(t.Context(), t, m, name)
 		force := func() {
 			t.Helper()
-			was := faults.Must(m.ForceUnlock(t.Context(), name))(t)
+			was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
 			require.True(t, was)
 		}
 		begin = time.Now()
@@ -197,7 +197,7 @@ func TestFair_ForceUnlock(t *testing.T) {
 		theirs.java.requireNotOwner(t, name)
 		again.unlock(t)
 		require.False(t, a.is(t, "forceUnlock", name))
-		was := faults.Must(m.ForceUnlock(t.Context(), name))(t)
+		was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
 		require.False(t, was)
 	})
 }
@@ -215,7 +215,7 @@ func TestFair_Reentry(t *testing.T) {
 		ours, theirs := w.goJoins(t.Context(), t, m, name), w.javaJoins(t, b, name, 0)
 		require.True(t, a.tryLock(t, name))
 		require.EqualValues(t, 2, a.number(t, "holdCount", name))
-		info := faults.Must(m.Inspect(t.Context(), name))(t)
+		info := redistest.Must(m.Inspect(t.Context(), name))(t)
 		require.Equal(t, []lockmgr.Holder{{Owner: a.owner(t), Count: 2}}, entries(info))
 		a.unlock(t, name)
 		require.EqualValues(t, 1, a.number(t, "holdCount", name))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -153,7 +153,7 @@ func TestFair_JavaDies(t *testing.T) {
 	)
 	together(t, func(t *testing.T, w *world) {
 		m, java := w.manager(t, withLease(lease)), w.open(t, request{})
-		doomed := faults.Must(startAgent(w.version, w.classPath))(t)
+		doomed := redistest.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(doomed.stop)
 		other := w.openIn(t, doomed, request{Watchdog: deadLease.Milliseconds()})
 		var scenes []*deathScene

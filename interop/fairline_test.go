@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -211,7 +211,7 @@ return out`
 	require.NoError(t, err)
 	all := make(map[string]time.Duration)
 	for i := 0; i < len(flat); i += 2 {
-		ms := faults.Must(strconv.ParseInt(flat[i+1], 10, 64))(t)
+		ms := redistest.Must(strconv.ParseInt(flat[i+1], 10, 64))(t)
 		all[flat[i]] = time.Duration(ms) * time.Millisecond
 	}
 	return all

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -21,7 +21,7 @@ func (w *world) two(t testing.TB) (a, b *client) {
 // length returns the length of a list, which is zero if there is none.
 func (w *world) length(t testing.TB, key string) int64 {
 	t.Helper()
-	n := faults.Must(w.redis.Do(background, w.redis.B().Llen().Key(key).Build()).AsInt64())(t)
+	n := redistest.Must(w.redis.Do(background, w.redis.B().Llen().Key(key).Build()).AsInt64())(t)
 	return n
 }
 
@@ -193,7 +193,7 @@ func TestAgent_CommandsThatFail(t *testing.T) {
 		require.ErrorContains(t, a.as("trap").send(t, "lock", "n").result(t), "no kind trap")
 		require.ErrorContains(t, thread{&client{agent: w.agent, name: "nobody"}, "a", "lock"}.send(t, "lock", "n").result(t), "no client nobody")
 		require.ErrorContains(t, a.send(t, "unlock", "n").result(t), "IllegalMonitorStateException")
-		faults.Must(w.agent.in.Write([]byte("not a command\n\n")))(t)
+		redistest.Must(w.agent.in.Write([]byte("not a command\n\n")))(t)
 		a.lock(t, t.Name())
 		a.unlock(t, t.Name())
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -28,7 +28,7 @@ const loadTimeout = 2 * time.Minute
 // report waits for the answer of grants.
 func (c *call) report(t testing.TB) (r report) {
 	t.Helper()
-	faults.Must(c.await(loadTimeout))(t)
+	redistest.Must(c.await(loadTimeout))(t)
 	c.into(t, &r)
 	return r
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -30,12 +30,12 @@ func TestLock_ExcludesTheOtherSide(t *testing.T) {
 		require.True(t, java.tryLock(t, name))
 		_, err := m.TryLock(t.Context(), name)
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-		info := faults.Must(m.Inspect(t.Context(), name))(t)
+		info := redistest.Must(m.Inspect(t.Context(), name))(t)
 		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 1}}, entries(info))
 		require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
 		java.unlock(t, name)
 
-		l = faults.Must(m.TryLock(t.Context(), name))(t)
+		l = redistest.Must(m.TryLock(t.Context(), name))(t)
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 }
@@ -45,7 +45,7 @@ func TestLock_KeptByKeepFor(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
-		l := faults.Must(m.Lock(t.Context(), name, lockmgr.KeepFor(time.Hour), lockmgr.Note("nightly")))(t)
+		l := redistest.Must(m.Lock(t.Context(), name, lockmgr.KeepFor(time.Hour), lockmgr.Note("nightly")))(t)
 		require.NoError(t, l.Unlock(t.Context()))
 		require.Contains(t, w.record(t, name)[l.HolderID()+":kept"], "nightly")
 
@@ -233,7 +233,7 @@ func TestLock_JavaReentry(t *testing.T) {
 		java.lock(t, name)
 		java.lock(t, name)
 		require.Equal(t, map[string]string{java.owner(t): "2"}, w.record(t, name))
-		info := faults.Must(m.Inspect(t.Context(), name))(t)
+		info := redistest.Must(m.Inspect(t.Context(), name))(t)
 		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 2}}, entries(info))
 		waiting := startWait(t, m, name)
 		eventually(t, func() bool { return refused.Load() > 0 }, func() string { return "Go is refused" })

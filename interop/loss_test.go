@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -142,7 +142,7 @@ func TestLock_GoForceUnlocksJava(t *testing.T) {
 		w.awaitListeners(t, name, 1)
 
 		begin := time.Now()
-		was := faults.Must(m.ForceUnlock(t.Context(), name))(t)
+		was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
 		require.True(t, was)
 		require.NoError(t, waiting.result(t))
 		requireHeard(t, "Java after a ForceUnlock of Go", []time.Duration{waiting.at.Sub(begin)})
@@ -150,7 +150,7 @@ func TestLock_GoForceUnlocksJava(t *testing.T) {
 		a.requireNotOwner(t, name)
 		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
 		b.unlock(t, name)
-		was = faults.Must(m.ForceUnlock(t.Context(), name))(t)
+		was = redistest.Must(m.ForceUnlock(t.Context(), name))(t)
 		require.False(t, was)
 	})
 }
@@ -171,7 +171,7 @@ func requireAtEndOfLease(t testing.TB, who string, ttl time.Duration, begin, got
 func TestLock_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		victim := faults.Must(startAgent(w.version, w.classPath))(t)
+		victim := redistest.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(victim.stop)
 		java := w.openIn(t, victim, request{Watchdog: deadLease.Milliseconds()}).thread("a")
 		java.lock(t, name)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -95,11 +94,11 @@ func startChild(t *testing.T, task childTask) *process {
 // when it has the lock.
 func startWaitingChild(t *testing.T, task childTask) (p *process, holder <-chan string) {
 	t.Helper()
-	text := faults.Must(json.Marshal(task))(t)
+	text := redistest.Must(json.Marshal(task))(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envChild+"="+string(text))
 	lines := make(chan string, 16)
-	p = faults.Must(spawn(cmd, func(line string) { lines <- line }))(t)
+	p = redistest.Must(spawn(cmd, func(line string) { lines <- line }))(t)
 	t.Cleanup(p.kill)
 	return p, lines
 }

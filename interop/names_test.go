@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -141,7 +141,7 @@ func TestLock_Codecs(t *testing.T) {
 // listen subscribes to a channel and returns its messages.
 func (w *world) listen(t testing.TB, channel string) <-chan string {
 	t.Helper()
-	c := faults.Must(w.server.dial())(t)
+	c := redistest.Must(w.server.dial())(t)
 	t.Cleanup(c.Close)
 	messages := make(chan string, 16)
 	conn, release := c.Dedicate()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -23,7 +23,7 @@ func (w *world) several() bool { return w.version != oldest }
 // inspect returns what Redis knows of permits.
 func inspect(t testing.TB, p lockmgr.Permits) lockmgr.PermitsInfo {
 	t.Helper()
-	info := faults.Must(p.Inspect(t.Context()))(t)
+	info := redistest.Must(p.Inspect(t.Context()))(t)
 	return info
 }
 
@@ -32,7 +32,7 @@ func take(t testing.TB, p lockmgr.Permits, n int, opts ...lockmgr.LockOption) *l
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), eventLimit)
 	defer cancel()
-	l := faults.Must(p.Acquire(ctx, n, opts...))(t)
+	l := redistest.Must(p.Acquire(ctx, n, opts...))(t)
 	return l
 }
 
@@ -164,7 +164,7 @@ func (w *world) requireAllFree(t testing.TB, name string, limit int) {
 	t.Helper()
 	var free string
 	eventually(t, func() bool {
-		free = faults.Must(w.redis.Do(background, w.redis.B().Get().Key(name).Build()).ToString())(t)
+		free = redistest.Must(w.redis.Do(background, w.redis.B().Get().Key(name).Build()).ToString())(t)
 		return free == strconv.Itoa(limit) && len(w.members(t, name)) == 0
 	}, func() string { return "all permits are free: " + strconv.Itoa(limit) + " and not " + free })
 	require.EqualValues(t, limit, w.number(t, name))

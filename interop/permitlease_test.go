@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		victim := faults.Must(startAgent(w.version, w.classPath))(t)
+		victim := redistest.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(victim.stop)
 		java := w.openIn(t, victim, request{}).thread("a").permits()
 		g := w.goSide(t, lockmgr.Options{})
@@ -33,7 +33,7 @@ func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 		requireAtEndOfLease(t, "Go", ttl, begin, waiting.at)
 		require.Equal(t, endless, idsOfOthers(t, p))
 		requireRefused(t, p, 1)
-		done := faults.Must(p.Return(t.Context(), endless...))(t)
+		done := redistest.Must(p.Return(t.Context(), endless...))(t)
 		require.True(t, done)
 		unlock(t, take(t, p, 1), l)
 		w.requireAllFree(t, name, 2)
@@ -132,7 +132,7 @@ func TestPermits_JavaReleasesTooLate(t *testing.T) {
 		eventually(t, func() bool { return len(inspect(t, p).Taken) == 0 }, func() string { return "the lease has ended" })
 		require.Len(t, w.members(t, name), 1, "nobody has noticed")
 		require.Equal(t, 2, inspect(t, p).Free)
-		done := faults.Must(p.Return(t.Context(), ids...))(t)
+		done := redistest.Must(p.Return(t.Context(), ids...))(t)
 		require.False(t, done)
 		if w.version == oldest {
 			a.release(t, name, ids...)

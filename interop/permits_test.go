@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -69,7 +69,7 @@ func TestPermits_ExcludesTheOtherSide(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 
 		a.release(t, name, ids[1])
-		two := faults.Must(other.TryAcquire(t.Context(), 1))(t)
+		two := redistest.Must(other.TryAcquire(t.Context(), 1))(t)
 		require.Empty(t, a.tryAcquire(t, name, 1))
 		unlock(t, l, two)
 		w.requireCounts(t, p, a, name, limit, 1)
@@ -116,7 +116,7 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 		javaWaits := w.startJavaTake(t, b, name, 1)
 		goWaits := g.startTake(t, w, p, name, 1)
 		begin := time.Now()
-		done := faults.Must(p.Return(t.Context(), ids...))(t)
+		done := redistest.Must(p.Return(t.Context(), ids...))(t)
 		require.True(t, done)
 		l, theirs := goWaits.granted(t), javaWaits.permitIDs(t)
 		requireHeard(t, "Go and Java after a Return of Go", []time.Duration{goWaits.at.Sub(begin), javaWaits.at.Sub(begin)})
@@ -126,7 +126,7 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 		for _, id := range ids {
 			a.requireNotTaken(t, name, id)
 		}
-		done = faults.Must(p.Return(t.Context(), theirs[0], ids[0]))(t)
+		done = redistest.Must(p.Return(t.Context(), theirs[0], ids[0]))(t)
 		require.False(t, done, "all or none")
 		w.requireCounts(t, p, a, name, limit, 3)
 		b.release(t, name, theirs...)
@@ -219,7 +219,7 @@ func TestPermits_Limits(t *testing.T) {
 		waits := []*call{w.startJavaTake(t, a, byGo, 1), w.startJavaTake(t, b, byGo, 1)}
 		var took []time.Duration
 		begin = time.Now()
-		n := faults.Must(p.AddLimit(t.Context(), 2))(t)
+		n := redistest.Must(p.AddLimit(t.Context(), 2))(t)
 		require.Equal(t, 3, n)
 		var ids []string
 		for _, waiting := range waits {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -22,7 +22,7 @@ func TestReadWrite_ExcludesTheOtherSide(t *testing.T) {
 		a, b := java.thread("a"), java.thread("b")
 		inspect := func(mode string, holders ...lockmgr.Holder) {
 			t.Helper()
-			info := faults.Must(g.Inspect(t.Context(), name))(t)
+			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.True(t, info.Locked)
 			require.Equal(t, mode, info.Mode)
 			require.ElementsMatch(t, holders, entries(info))

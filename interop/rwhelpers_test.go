@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -88,7 +88,7 @@ func (g goSide) refuses(t testing.TB, name string, side lockmgr.LockOption) {
 // grants checks that a side can be had, by one try.
 func (g goSide) grants(t testing.TB, name string, side lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	l := faults.Must(g.TryLock(t.Context(), name, side))(t)
+	l := redistest.Must(g.TryLock(t.Context(), name, side))(t)
 	return l
 }
 

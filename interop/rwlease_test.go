@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -118,7 +118,7 @@ func TestReadWrite_JavaWatchdogShortensOtherReaders(t *testing.T) {
 func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		alone, leaves, stays, javaStays := t.Name()+" alone", t.Name()+" Go leaves", t.Name()+" Go stays", t.Name()+" Java stays"
-		victim := faults.Must(startAgent(w.version, w.classPath))(t)
+		victim := redistest.Must(startAgent(w.version, w.classPath))(t)
 		t.Cleanup(victim.stop)
 		dying := w.openIn(t, victim, request{Watchdog: rwDeadLease.Milliseconds()}).thread("a").reads()
 		java := w.open(t, request{Watchdog: rwDeadLease.Milliseconds()}).thread("b").reads()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -154,8 +154,8 @@ func TestReadWrite_GoUpgrades(t *testing.T) {
 		eventually(t, func() bool { _, own := w.lives(t, name, a.owner(t)); return own < 0 }, func() string { return "the lease ends" })
 		var took []time.Duration
 		for range rwRounds {
-			l := faults.Must(upgrade())(t)
-			info := faults.Must(g.Inspect(t.Context(), name))(t)
+			l := redistest.Must(upgrade())(t)
+			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.Equal(t, "write", info.Mode)
 			require.False(t, a.tryLock(t, name))
 			require.False(t, b.tryLock(t, name))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -26,7 +26,7 @@ func TestReadWrite_JavaReentry(t *testing.T) {
 		} {
 			c.java.lock(t, name)
 			c.java.lock(t, name)
-			info := faults.Must(g.Inspect(t.Context(), name))(t)
+			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.Equal(t, c.mode, info.Mode)
 			require.Equal(t, []lockmgr.Holder{{Owner: c.field, Count: 2}}, entries(info))
 			waiting := g.startRefused(t, name, c.side)
@@ -149,12 +149,12 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 		a, b, c := java.thread("a"), java.thread("b"), java.thread("c")
 		mode := func(want string) {
 			t.Helper()
-			info := faults.Must(g.Inspect(t.Context(), name))(t)
+			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.Equal(t, want, info.Mode)
 		}
 		force := func() {
 			t.Helper()
-			was := faults.Must(g.ForceUnlock(t.Context(), name))(t)
+			was := redistest.Must(g.ForceUnlock(t.Context(), name))(t)
 			require.True(t, was)
 		}
 

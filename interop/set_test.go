@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -35,7 +35,7 @@ func TestSet_ExcludesAndWakesAMultiLock(t *testing.T) {
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		j := multi{java.thread("multi").as("multi"), []string{names[2], names[0]}}
 
-		l := faults.Must(m.LockAll(t.Context(), lockmgr.All(names...)))(t)
+		l := redistest.Must(m.LockAll(t.Context(), lockmgr.All(names...)))(t)
 		require.False(t, j.try(t))
 		require.False(t, java.thread("single").tryLock(t, names[1]))
 		waits := j.do(t, "lock")
@@ -50,7 +50,7 @@ func TestSet_ExcludesAndWakesAMultiLock(t *testing.T) {
 		w.awaitListeners(t, names[1], 1) // Go's
 		require.NoError(t, j.do(t, "unlock").result(t))
 		unlocked := time.Now()
-		l = faults.Must(f.Await(t.Context()))(t)
+		l = redistest.Must(f.Await(t.Context()))(t)
 		t.Logf("woken after %v", time.Since(unlocked))
 		require.Less(t, time.Since(unlocked), heardLimit)
 		for _, name := range names {

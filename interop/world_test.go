@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -128,7 +128,7 @@ func (w *world) requireEmptyAtEnd(t *testing.T) {
 		eventually(t, func() bool {
 			left = nil
 			for _, s := range w.servers() {
-				keys := faults.Must(s.Do(background, s.B().Keys().Pattern("*").Build()).AsStrSlice())(t)
+				keys := redistest.Must(s.Do(background, s.B().Keys().Pattern("*").Build()).AsStrSlice())(t)
 				for _, k := range keys {
 					// A manager that was killed leaves the record of its process until the TTL of that ends.
 					if !strings.HasPrefix(k, "holdfast:manager:") {
@@ -142,7 +142,7 @@ func (w *world) requireEmptyAtEnd(t *testing.T) {
 }
 
 func TestVersions_NewestIsTheDefaultOfTheBuild(t *testing.T) {
-	pom := faults.Must(os.ReadFile("agent/pom.xml"))(t)
+	pom := redistest.Must(os.ReadFile("agent/pom.xml"))(t)
 	require.Contains(t, string(pom), "<redisson.version>"+newest+"<")
 }
 
@@ -202,7 +202,7 @@ func (w *world) manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 			o.Channels = lockmgr.ClassicChannels
 		}
 	}
-	m := faults.Must(lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, o))(t)
+	m := redistest.Must(lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, o))(t)
 	t.Cleanup(func() { assert.NoError(t, m.Close(background)) })
 	return m
 }
@@ -223,7 +223,7 @@ func lock(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOpt
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), eventLimit)
 	defer cancel()
-	l := faults.Must(m.Lock(ctx, name, opts...))(t)
+	l := redistest.Must(m.Lock(ctx, name, opts...))(t)
 	return l
 }
 
@@ -393,21 +393,21 @@ func (w *world) servers() []rueidis.Client {
 // record returns the hash of a lock: owner to count. It is empty if nobody has it.
 func (w *world) record(t testing.TB, name string) map[string]string {
 	t.Helper()
-	m := faults.Must(w.redis.Do(background, w.redis.B().Hgetall().Key(name).Build()).AsStrMap())(t)
+	m := redistest.Must(w.redis.Do(background, w.redis.B().Hgetall().Key(name).Build()).AsStrMap())(t)
 	return m
 }
 
 // ttl returns the remaining life of a key. It is negative if there is no key.
 func (w *world) ttl(t testing.TB, name string) time.Duration {
 	t.Helper()
-	ms := faults.Must(w.redis.Do(background, w.redis.B().Pttl().Key(name).Build()).AsInt64())(t)
+	ms := redistest.Must(w.redis.Do(background, w.redis.B().Pttl().Key(name).Build()).AsInt64())(t)
 	return time.Duration(ms) * time.Millisecond
 }
 
 // number returns a counter, and removes it.
 func (w *world) number(t testing.TB, key string) int64 {
 	t.Helper()
-	n := faults.Must(w.redis.Do(background, w.redis.B().Getdel().Key(key).Build()).AsInt64())(t)
+	n := redistest.Must(w.redis.Do(background, w.redis.B().Getdel().Key(key).Build()).AsInt64())(t)
 	return n
 }
 
@@ -437,7 +437,7 @@ func (w *world) awaitChannel(t testing.TB, channel string, enough func(int64) bo
 	eventually(t, func() bool {
 		var n int64
 		for _, s := range w.servers() {
-			m := faults.Must(s.Do(background, s.B().Arbitrary("PUBSUB", sub, channel).Build()).AsIntMap())(t)
+			m := redistest.Must(s.Do(background, s.B().Arbitrary("PUBSUB", sub, channel).Build()).AsIntMap())(t)
 			n += m[channel]
 		}
 		return enough(n)
@@ -467,7 +467,7 @@ func (w *world) calls(t testing.TB, command string) int {
 	t.Helper()
 	sum := 0
 	for _, s := range w.servers() {
-		info := faults.Must(s.Do(background, s.B().Info().Section("commandstats").Build()).ToString())(t)
+		info := redistest.Must(s.Do(background, s.B().Info().Section("commandstats").Build()).ToString())(t)
 		_, rest, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
 		text, _, _ := strings.Cut(rest, ",")
 		n, _ := strconv.Atoi(text) // absent before the first call

@@ -44,21 +44,12 @@ func CloseAtEnd(t testing.TB, m *lockmgr.Manager) {
 	t.Cleanup(func() { require.NoError(t, m.Close(Patient(t))) })
 }
 
-// Must returns the value of a call, and ends the test if the call failed: Must(m.Inspect(ctx, "a"))(t, "why").
-func Must[T any](v T, err error) func(t testing.TB, what ...any) T {
-	return func(t testing.TB, what ...any) T {
-		t.Helper()
-		require.NoError(t, err, what...)
-		return v
-	}
-}
-
 // Dial connects a manager, which is closed when t ends: see CloseAtEnd. The manager has no record of a process, unless
 // o names one: many tests count keys and commands.
 func Dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	o.Anonymous = o.Anonymous || o.Process == (lockmgr.Process{})
-	m := Must(lockmgr.DialURL("redis://"+addr, o))(t)
+	m := redistest.Must(lockmgr.DialURL("redis://"+addr, o))(t)
 	CloseAtEnd(t, m)
 	return m
 }
@@ -66,7 +57,7 @@ func Dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 // Take takes a lock that is free, or about to be.
 func Take(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	return Must(m.Lock(Patient(t), name, opts...))(t, name)
+	return redistest.Must(m.Lock(Patient(t), name, opts...))(t, name)
 }
 
 // Release unlocks locks.
@@ -80,7 +71,7 @@ func Release(t testing.TB, locks ...*lockmgr.Lock) {
 // Do sends a command to a server and returns the reply.
 func Do(t testing.TB, s *redistest.Server, args ...string) string {
 	t.Helper()
-	return Must(s.Do(args...))(t)
+	return redistest.Must(s.Do(args...))(t)
 }
 
 // Channel returns the channel of a lock. It does not ask the library, which may be
@@ -96,7 +87,7 @@ func Channel(name string) string {
 func Subscribers(t testing.TB, s *redistest.Server, name string) int {
 	t.Helper()
 	lines := strings.Split(Do(t, s, "PUBSUB", "NUMSUB", Channel(name)), "\n") // the name may have line breaks
-	return Must(strconv.Atoi(lines[len(lines)-1]))(t)
+	return redistest.Must(strconv.Atoi(lines[len(lines)-1]))(t)
 }
 
 // AwaitSubscribed waits until so many clients are subscribed.
@@ -122,7 +113,7 @@ func Eventually(t testing.TB, so func() bool, what ...any) {
 // Await waits for the result of a future.
 func Await[T any](t testing.TB, f *futures.Future[T]) T {
 	t.Helper()
-	return Must(f.Await(Patient(t)))(t)
+	return redistest.Must(f.Await(Patient(t)))(t)
 }
 
 // Settled reports whether a future has a result.

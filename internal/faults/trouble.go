@@ -130,7 +130,7 @@ func awaitRefusal(t testing.TB, s *redistest.Server, prefix string) {
 // ClosedPort returns a port that nobody listens on.
 func ClosedPort(t testing.TB) string {
 	t.Helper()
-	l := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)

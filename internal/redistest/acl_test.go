@@ -27,8 +27,7 @@ func TestUser_DefaultCanBeRestricted(t *testing.T) {
 				t.Helper()
 				_, err := asDefault(s, "EVAL", "redis.call('HSET', KEYS[1], 'f', 1) return redis.call('PEXPIRE', KEYS[1], 60000)", "1", "any name")
 				require.NoError(t, err)
-				_, err = asDefault(s, "PUBLISH", "redisson_lock__channel:{a}", "0")
-				require.NoError(t, err)
+				Must(asDefault(s, "PUBLISH", "redisson_lock__channel:{a}", "0"))(t)
 				for _, denied := range [][]string{
 					{"APPEND", "a", "b"}, {"FLUSHALL"}, {"CONFIG", "GET", "port"}, {"ACL", "WHOAMI"}, {"SCRIPT", "FLUSH"},
 					{"PUBLISH", "another channel", "0"}, {"EVAL", "return redis.call('APPEND', 'a', 'b')", "0"},
@@ -37,8 +36,7 @@ func TestUser_DefaultCanBeRestricted(t *testing.T) {
 					require.ErrorAs(t, err, new(resp.Error), "%q", denied)
 					require.Regexp(t, "NOPERM|permission|can't run this command", err.Error())
 				}
-				reply, err := s.Do("ACL", "WHOAMI")
-				require.NoError(t, err, "Do is not restricted")
+				reply := Must(s.Do("ACL", "WHOAMI"))(t, "Do is not restricted")
 				require.Equal(t, adminUser, reply)
 			}
 			check()
@@ -48,12 +46,9 @@ func TestUser_DefaultCanBeRestricted(t *testing.T) {
 
 			require.Same(t, s, s.Unrestricted())
 			for range 2 {
-				_, err := asDefault(s, "APPEND", "a", "b")
-				require.NoError(t, err)
-				_, err = asDefault(s, "PUBLISH", "another channel", "0")
-				require.NoError(t, err)
-				reply, err := s.Do("ACL", "WHOAMI")
-				require.NoError(t, err)
+				Must(asDefault(s, "APPEND", "a", "b"))(t)
+				Must(asDefault(s, "PUBLISH", "another channel", "0"))(t)
+				reply := Must(s.Do("ACL", "WHOAMI"))(t)
 				require.Equal(t, "default", reply)
 				s.Restart()
 			}
@@ -65,10 +60,8 @@ func TestUser_ReplicasOfRestrictedServersSync(t *testing.T) {
 	find(t)
 	t.Setenv(envLeast, "1")
 	primary, replica := Start(t, "--repl-diskless-sync-delay", "0"), Start(t)
-	_, err := primary.Do("SET", "k", "v")
-	require.NoError(t, err)
-	_, err = replica.Do("REPLICAOF", "127.0.0.1", primary.Addr()[strings.LastIndex(primary.Addr(), ":")+1:])
-	require.NoError(t, err)
+	Must(primary.Do("SET", "k", "v"))(t)
+	Must(replica.Do("REPLICAOF", "127.0.0.1", primary.Addr()[strings.LastIndex(primary.Addr(), ":")+1:]))(t)
 	require.Eventually(t, func() bool {
 		v, err := replica.Do("GET", "k")
 		return err == nil && v == "v"
@@ -79,23 +72,20 @@ func TestArgs_WithRulesAreLeftAlone(t *testing.T) {
 	find(t)
 	t.Setenv(envLeast, "1")
 	s := Start(t, "--user", "somebody", "on", "nopass", "+@all")
-	_, err := asDefault(s, "SET", "a", "b")
-	require.NoError(t, err)
+	Must(asDefault(s, "SET", "a", "b"))(t)
 	require.Same(t, s, s.Unrestricted())
 }
 
 func TestUser_NotRestrictedUnasked(t *testing.T) {
 	t.Setenv(envLeast, "")
 	s := Start(t)
-	_, err := asDefault(s, "FLUSHALL")
-	require.NoError(t, err)
+	Must(asDefault(s, "FLUSHALL"))(t)
 	require.Same(t, s, s.Unrestricted())
 }
 
 // What is tested here must be what users are told.
 func TestUser_RulesAreThoseOfTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/redis.md")
-	require.NoError(t, err)
+	page := Must(os.ReadFile("../../docs/redis.md"))(t)
 	_, rules, found := strings.Cut(string(page), "ACL SETUSER locker")
 	require.True(t, found)
 	rules, _, _ = strings.Cut(rules, "```")

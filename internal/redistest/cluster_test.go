@@ -22,16 +22,14 @@ func TestStartCluster(t *testing.T) {
 	require.Less(t, took, startLimit)
 	require.Len(t, c.Nodes, 6)
 	owner := c.Owner("a")
-	_, err := owner.Do("SET", "a", "1")
-	require.NoError(t, err)
+	redistest.Must(owner.Do("SET", "a", "1"))(t)
 	for _, n := range c.Nodes {
 		if n != owner {
 			_, err := n.Do("SET", "a", "1")
 			require.ErrorContains(t, err, "MOVED")
 		}
 	}
-	_, err = owner.Do("WAIT", "1", "1000")
-	require.NoError(t, err)
+	redistest.Must(owner.Do("WAIT", "1", "1000"))(t)
 	owner.Kill()
 	require.Eventually(t, func() bool {
 		now := c.Owner("a")
@@ -54,10 +52,8 @@ func TestStartSentinel(t *testing.T) {
 	require.Len(t, w.Addrs(), 3)
 	old := w.Master()
 	require.Same(t, w.Servers[0], old)
-	_, err := old.Do("SET", "a", "1")
-	require.NoError(t, err)
-	_, err = old.Do("WAIT", "2", "1000")
-	require.NoError(t, err)
+	redistest.Must(old.Do("SET", "a", "1"))(t)
+	redistest.Must(old.Do("WAIT", "2", "1000"))(t)
 	old.Kill()
 	require.Eventually(t, func() bool {
 		now := w.Master()

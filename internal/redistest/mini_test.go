@@ -11,11 +11,9 @@ import (
 
 func TestMini_ExpiresKeys(t *testing.T) {
 	addr, m := Mini(t)
-	reply, err := resp.Do(addr, resp.Login{}, roundTripTimeout, "SET", "short", "v", "PX", "50")
-	require.NoError(t, err)
+	reply := Must(resp.Do(addr, resp.Login{}, roundTripTimeout, "SET", "short", "v", "PX", "50"))(t)
 	require.Equal(t, "OK", reply)
-	_, err = resp.Do(addr, resp.Login{}, roundTripTimeout, "SET", "long", "v", "PX", "3600000")
-	require.NoError(t, err)
+	Must(resp.Do(addr, resp.Login{}, roundTripTimeout, "SET", "long", "v", "PX", "3600000"))(t)
 	require.Eventually(t, func() bool { return !m.Exists("short") }, time.Minute, 5*time.Millisecond)
 	require.True(t, m.Exists("long"))
 }

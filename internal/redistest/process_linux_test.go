@@ -24,8 +24,7 @@ func TestServer_EndsWithItsTestBinary(t *testing.T) {
 	find(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHelper_InABinaryThatIsKilled$")
 	cmd.Env = append(os.Environ(), envOrphan+"=1", "TMPDIR="+t.TempDir()) // it cannot tidy up
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 
@@ -33,8 +32,7 @@ func TestServer_EndsWithItsTestBinary(t *testing.T) {
 	for lines := bufio.NewScanner(out); addr == "" && lines.Scan(); {
 		addr, _ = strings.CutPrefix(lines.Text(), "addr=")
 	}
-	_, err = resp.Do(addr, resp.Login{}, roundTripTimeout, "PING")
-	require.NoError(t, err)
+	Must(resp.Do(addr, resp.Login{}, roundTripTimeout, "PING"))(t)
 
 	require.NoError(t, cmd.Process.Kill())
 	// The port and not the pid: a process nobody waits for keeps its pid.
@@ -69,8 +67,7 @@ func TestServer_StaysAfterTheThreadOfStart(t *testing.T) {
 		_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
 		return os.IsNotExist(err)
 	}, time.Minute, 10*time.Millisecond)
-	_, err := s.Do("PING")
-	require.NoError(t, err)
+	Must(s.Do("PING"))(t)
 }
 
 func startOnDyingThread(t *testing.T) (s *Server, tid int) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
@@ -142,4 +144,13 @@ func parseCommandStats(info string) map[string]int {
 		}
 	}
 	return calls
+}
+
+// Must returns the value of a call, and ends the test if the call failed: Must(s.Do("PING"))(t, "why").
+func Must[T any](v T, err error) func(t testing.TB, what ...any) T {
+	return func(t testing.TB, what ...any) T {
+		t.Helper()
+		require.NoError(t, err, what...)
+		return v
+	}
 }

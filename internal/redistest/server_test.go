@@ -14,93 +14,79 @@ func TestServer_AnswersWhereItSays(t *testing.T) {
 	s := Start(t)
 	require.Equal(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())), s.Addr())
 
-	reply, err := s.Do("SET", "greeting", "good\r\nday")
-	require.NoError(t, err)
+	reply := Must(s.Do("SET", "greeting", "good\r\nday"))(t)
 	require.Equal(t, "OK", reply)
-	reply, err = s.Do("GET", "greeting")
-	require.NoError(t, err)
+	reply = Must(s.Do("GET", "greeting"))(t)
 	require.Equal(t, "good\r\nday", reply)
 
-	info, err := s.Do("INFO", "server")
-	require.NoError(t, err)
+	info := Must(s.Do("INFO", "server"))(t)
 	require.Contains(t, info, "process_id:"+strconv.Itoa(s.PID())+"\r\n")
 
-	_, err = s.Do("INCR", "greeting")
+	_, err := s.Do("INCR", "greeting")
 	require.ErrorContains(t, err, "ERR value is not an integer")
 }
 
 func TestServer_IsApartFromOthers(t *testing.T) {
 	a, b := Start(t), Start(t)
-	_, err := a.Do("SET", "k", "v")
-	require.NoError(t, err)
-	reply, err := b.Do("EXISTS", "k")
-	require.NoError(t, err)
+	Must(a.Do("SET", "k", "v"))(t)
+	reply := Must(b.Do("EXISTS", "k"))(t)
 	require.Equal(t, "0", reply)
 }
 
 func TestServer_WritesNothing(t *testing.T) {
 	s := Start(t)
 	for _, name := range []string{"save", "appendonly"} {
-		reply, err := s.Do("CONFIG", "GET", name)
-		require.NoError(t, err)
+		reply := Must(s.Do("CONFIG", "GET", name))(t)
 		require.Contains(t, []string{"save\n", "appendonly\nno"}, reply)
 	}
 }
 
 func TestArgs_ReachTheServer(t *testing.T) {
 	s := Start(t, "--maxmemory", "12345678", "--requirepass", "secret")
-	reply, err := s.Do("CONFIG", "GET", "maxmemory")
-	require.NoError(t, err, "Do knows the password")
+	reply := Must(s.Do("CONFIG", "GET", "maxmemory"))(t, "Do knows the password")
 	require.Equal(t, "maxmemory\n12345678", reply)
-	_, err = s.do(resp.Login{}, "PING")
+	_, err := s.do(resp.Login{}, "PING")
 	require.ErrorContains(t, err, "NOAUTH")
 }
 
 func TestServer_ClusterNodeFindsAPort(t *testing.T) {
 	s := Start(t, "--cluster-enabled", "yes")
-	reply, err := s.Do("CLUSTER", "INFO")
-	require.NoError(t, err)
+	reply := Must(s.Do("CLUSTER", "INFO"))(t)
 	require.Contains(t, reply, "cluster_known_nodes:1")
 }
 
 func TestServer_KillAndRestart(t *testing.T) {
 	s := Start(t)
 	addr, pid := s.Addr(), s.PID()
-	_, err := s.Do("SET", "k", "v")
-	require.NoError(t, err)
+	Must(s.Do("SET", "k", "v"))(t)
 
 	s.Kill()
 	s.Kill()
-	_, err = s.Do("PING")
+	_, err := s.Do("PING")
 	require.Error(t, err)
 
 	s.Restart()
 	require.Equal(t, addr, s.Addr())
 	require.NotEqual(t, pid, s.PID())
-	reply, err := s.Do("EXISTS", "k")
-	require.NoError(t, err)
+	reply := Must(s.Do("EXISTS", "k"))(t)
 	require.Equal(t, "0", reply, "a restarted server is empty")
 
 	s.Restart() // one that runs
-	_, err = s.Do("PING")
-	require.NoError(t, err)
+	Must(s.Do("PING"))(t)
 }
 
 func TestCommands(t *testing.T) {
 	s := Start(t)
 	for range 3 {
-		_, err := s.Do("GET", "k")
-		require.NoError(t, err)
+		Must(s.Do("GET", "k"))(t)
 	}
-	_, err := s.Do("CONFIG", "GET", "port")
-	require.NoError(t, err)
+	Must(s.Do("CONFIG", "GET", "port"))(t)
 	calls := s.Commands(t)
 	require.Equal(t, 3, calls["get"])
 	require.Equal(t, 1, calls["config|get"])
 	require.Zero(t, calls["set"])
 
-	_, err = s.Do("CONFIG", "RESETSTAT")
-	require.NoError(t, err)
+	Must(s.Do("CONFIG", "RESETSTAT"))(t)
 	require.Zero(t, s.Commands(t)["get"])
 }
 

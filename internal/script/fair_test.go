@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // The tests of the scripts for fair locks use the name f, the managers a and b, and clients
@@ -133,7 +135,7 @@ func (s *scriptServer) fair(t testing.TB) string {
 	now, left := permitClock(v[0]), map[string]int64{}
 	scores := v[4].([]any)
 	for i := 0; i < len(scores); i += 2 {
-		f := must(strconv.ParseFloat(scores[i+1].(string), 64))(t)
+		f := redistest.Must(strconv.ParseFloat(scores[i+1].(string), 64))(t)
 		left[scores[i].(string)] = int64(f) - now
 	}
 	var queue, noted []string
@@ -144,7 +146,7 @@ func (s *scriptServer) fair(t testing.TB) string {
 	require.LessOrEqual(t, v[6], int64(fairLife))
 	for i := 0; i < len(fields); i += 2 {
 		value, _, _ := strings.Cut(fields[i+1].(string), " ") // then what grants by message need
-		n := must(strconv.ParseInt(value, 10, 64))(t)
+		n := redistest.Must(strconv.ParseInt(value, 10, 64))(t)
 		noted = append(noted, s.noted(fields[i].(string), n))
 	}
 	slices.Sort(noted)
@@ -318,7 +320,7 @@ func TestScripts_Fair(t *testing.T) {
 				}
 				for _, place := range strings.Fields(tt.queue) {
 					member, left, _ := strings.Cut(place, "~")
-					ms := must(strconv.ParseInt(left, 10, 64))(t)
+					ms := redistest.Must(strconv.ParseInt(left, 10, 64))(t)
 					s.do(t, "RPUSH", k.Queue, member)
 					s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+ms, 10), member)
 				}
@@ -439,7 +441,7 @@ func TestScript_FairMovesNobodyIntoThePast(t *testing.T) {
 			for _, one := range strings.Fields(tt.queue) {
 				member, till, _ := strings.Cut(one, "~")
 				s.do(t, "RPUSH", k.Queue, member)
-				s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+int64(must(strconv.Atoi(till))(t)), 10), member)
+				s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+int64(redistest.Must(strconv.Atoi(till))(t)), 10), member)
 			}
 			for _, one := range strings.Fields(tt.waits) {
 				field, wait, _ := strings.Cut(one, "=")
@@ -514,7 +516,7 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		require.Len(t, heard, 1)
 		require.Regexp(t, `^redisson_lock__channel:{f}:b 7 text \d+ 2000 \d+ [0-9a-f]{40}$`, heard[0])
 		words := strings.Fields(heard[0])
-		elapsed := must(strconv.Atoi(words[3]))(t)
+		elapsed := redistest.Must(strconv.Atoi(words[3]))(t)
 		require.InDelta(t, 500_000, elapsed, 499_999, "microseconds since b's script")
 		sum := sha1.Sum([]byte(secret + k.Lock + " " + strings.Join(words[1:6], " ")))
 		require.Equal(t, hex.EncodeToString(sum[:]), words[6])
@@ -634,12 +636,13 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		replica := dialWire(t, s.addr) // hears all messages, and no script counts it
 		replica.do(t, "PSUBSCRIBE", k.Channel+":*")
 		run(t, "fair_release", release, "[1]")
-		require.Equal(t, []any{"pmessage", k.Channel + ":*", k.Channel + ":b", "0"}, must(replica.Receive())(t), "no grant that can't be taken back")
+		message := redistest.Must(replica.Receive())(t)
+		require.Equal(t, []any{"pmessage", k.Channel + ":*", k.Channel + ":b", "0"}, message, "no grant that can't be taken back")
 		replica.Close()
 		e.do(t, "SUBSCRIBE", k.Channel+":b")
 		require.Equal(t, "[]", s.show(s.do(t, "HGETALL", k.Lock)))
 		require.Equal(t, `["b:7:f" "b:8:f"]`, s.show(s.do(t, "LRANGE", k.Queue, "0", "-1")))
-		till := must(strconv.ParseInt(s.do(t, "ZSCORE", k.Deadlines, "b:7:f").(string), 10, 64))(t)
+		till := redistest.Must(strconv.ParseInt(s.do(t, "ZSCORE", k.Deadlines, "b:7:f").(string), 10, 64))(t)
 		require.Less(t, till, s.now(t)+fairLife*2/5+1, "the place ends soon")
 	})
 	t.Run("a manager that has died is served once", func(t *testing.T) {

@@ -24,21 +24,12 @@ func TestMain(m *testing.M) {
 	leakcheck.Main(m)
 }
 
-// must returns the value of a call, and ends the test if the call failed.
-func must[T any](v T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return v
-	}
-}
-
 // A wire is a client's connection to a server.
 type wire struct{ *resp.Conn }
 
 func dialWire(t testing.TB, addr string) *wire {
 	t.Helper()
-	c := must(resp.Dial(addr, time.Minute))(t) // no test may hang on it
+	c := redistest.Must(resp.Dial(addr, time.Minute))(t) // no test may hang on it
 	t.Cleanup(c.Close)
 	return &wire{c}
 }
@@ -46,7 +37,7 @@ func dialWire(t testing.TB, addr string) *wire {
 // do sends a command and returns its reply.
 func (w *wire) do(t testing.TB, args ...string) any {
 	t.Helper()
-	return must(w.Do(args...))(t)
+	return redistest.Must(w.Do(args...))(t)
 }
 
 // all sends commands at once and returns their replies.
@@ -58,7 +49,7 @@ func (w *wire) all(t testing.TB, commands ...[]string) []any {
 	require.NoError(t, w.Flush())
 	replies := make([]any, len(commands))
 	for i := range replies {
-		replies[i] = must(w.Receive())(t)
+		replies[i] = redistest.Must(w.Receive())(t)
 	}
 	return replies
 }
@@ -265,7 +256,7 @@ func (e *ear) heard(t testing.TB) []string {
 	e.mouth.do(t, "PUBLISH", e.mark, "")
 	var out []string
 	for {
-		reply := must(e.Receive())(t)
+		reply := redistest.Must(e.Receive())(t)
 		m := reply.([]any)
 		require.Equal(t, "message", m[0])
 		if m[1] == e.mark {

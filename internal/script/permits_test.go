@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // The tests of the scripts for permits use the names p and q. A holder is written as a
@@ -156,7 +158,7 @@ func (s *scriptServer) permits(t testing.TB, name string) string {
 	flat := v[2].([]any)
 	var taken []string
 	for i := 0; i < len(flat); i += 2 {
-		score := must(strconv.ParseFloat(flat[i+1].(string), 64))(t)
+		score := redistest.Must(strconv.ParseFloat(flat[i+1].(string), 64))(t)
 		taken = append(taken, permitLife(flat[i].(string), int64(score), now, s))
 	}
 	slices.Sort(taken)
@@ -485,7 +487,7 @@ func TestScripts_Permits(t *testing.T) {
 func (s *scriptServer) total(t testing.TB) int {
 	t.Helper()
 	fields := strings.Fields(s.permits(t, "p"))
-	n := must(strconv.Atoi(fields[0]))(t)
+	n := redistest.Must(strconv.Atoi(fields[0]))(t)
 	for _, f := range fields[1:] {
 		if strings.Contains(f, "~") {
 			n++

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -328,7 +328,7 @@ func TestScript_TokensRise(t *testing.T) {
 			t.Helper()
 			quoted := strings.Split(reply, `"`) // the last token is in quotes
 			require.Len(t, quoted, 3, reply)
-			last := must(strconv.Atoi(quoted[1]))(t)
+			last := redistest.Must(strconv.Atoi(quoted[1]))(t)
 			require.Greater(t, last-n+1, newest)
 			newest = last
 		}
@@ -479,12 +479,12 @@ func TestScript_SharesARecordWithRedisson(t *testing.T) {
 // "uuid:number", the value a decimal, and there is always a TTL.
 func TestServer_RecordLooksLikeRedissons(t *testing.T) {
 	s := realScripts(t)
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.addr}}, lockmgr.Options{Anonymous: true}))(t)
+	m := redistest.Must(lockmgr.DialURL("redis://"+s.addr, lockmgr.Options{Anonymous: true}))(t)
 	defer func() { require.NoError(t, m.Close(t.Context())) }()
 	for name, suffix := range map[string]string{"plain": "{plain}", "with {tag} inside": "with {tag} inside"} {
 		channel := "redisson_lock__channel:" + suffix
 		e := listen(t, s, channel)
-		l := must(m.Lock(t.Context(), name, lockmgr.Fenced()))(t)
+		l := redistest.Must(m.Lock(t.Context(), name, lockmgr.Fenced()))(t)
 		require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+$`, l.HolderID())
 		require.Equal(t, map[string]string{
 			name:                            l.HolderID() + "=1 for 30000",

@@ -150,7 +150,7 @@ func TestClose_AtEveryPointLeavesNothing(t *testing.T) {
 					require.NoError(t, <-closed)
 				}
 				for _, f := range c.gone {
-					faults.Must(f.Result())(t, "an unlock that was asked for before is an unlock")
+					redistest.Must(f.Result())(t, "an unlock that was asked for before is an unlock")
 				}
 				require.NoError(t, c.m.Close(ctx), "again")
 				for _, l := range c.locks {
@@ -190,7 +190,7 @@ func TestClose_WithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	s := redistest.Start(t)
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: long, CommandTimeout: long / 4, RetryTime: 2 * faults.Patience})
 	require.NoError(t, err)
-	l := faults.Must(m.Lock(ctx, "held"))(t)
+	l := redistest.Must(m.Lock(ctx, "held"))(t)
 	resume := pause(t, s)
 	f := m.LockAsync("asked for")
 	held(t, s, 1)
@@ -225,7 +225,7 @@ func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
 	s := redistest.Start(t)
 	leakcheck.Check(t)
 	other := dial(t, s, lockmgr.Options{})
-	faults.Must(other.Lock(ctx, "a"))(t)
+	redistest.Must(other.Lock(ctx, "a"))(t)
 	var gated atomic.Bool
 	dialling, proceed := make(chan struct{}, 8), make(chan struct{})
 	m, err := lockmgr.Dial(rueidis.ClientOption{
@@ -241,7 +241,7 @@ func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
 	require.NoError(t, err)
 	gated.Store(true)
 	f := m.LockAsync("a")
-	l := faults.Must(m.Lock(ctx, "b"))(t)
+	l := redistest.Must(m.Lock(ctx, "b"))(t)
 	<-dialling
 	impatient, cancel := context.WithCancel(ctx)
 	closed := make(chan error, 1)

@@ -64,7 +64,7 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 		resume()
 		l := faults.Await(t, f)
 		require.Eventually(t, func() bool { return faults.Do(t, s, "HKEYS", "a") == l.HolderID() }, faults.Patience, time.Millisecond)
-		faults.Must(m.Inspect(faults.Patient(t), "a"))(t) // goes when the handoff was dealt with
+		redistest.Must(m.Inspect(faults.Patient(t), "a"))(t) // goes when the handoff was dealt with
 		requireSentBefore(t, l, sent, long)
 	})
 	t.Run("renewal", func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestConnection_ClosedByNoImpatientCaller(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s, lockmgr.Options{CommandTimeout: 500 * time.Millisecond})
 	l := faults.Take(t, m, "held")
-	faults.Must(m.Inspect(faults.Patient(t), "held"))(t) // so that there is no EVAL, but EVALSHA last
-	faults.Must(m.Inspect(faults.Patient(t), "held"))(t)
+	redistest.Must(m.Inspect(faults.Patient(t), "held"))(t) // so that there is no EVAL, but EVALSHA last
+	redistest.Must(m.Inspect(faults.Patient(t), "held"))(t)
 	before := scriptRunner.FindStringSubmatch(faults.Do(t, s, "CLIENT", "LIST"))
 	require.Len(t, before, 2)
 	resume := pause(t, s)

@@ -32,13 +32,13 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			f := faults.FairLock{Name: "f"}
 			m := dial(t, s, lockmgr.Options{})
 			patient := faults.Patient(t)
-			first := faults.Must(m.Lock(patient, "f", lockmgr.Fair()))(t)
+			first := redistest.Must(m.Lock(patient, "f", lockmgr.Fair()))(t)
 
-			exe := faults.Must(os.Executable())(t)
+			exe := redistest.Must(os.Executable())(t)
 			cmd := exec.Command(exe)
 			cmd.Env = append(os.Environ(), waiterEnv+"="+s.Addr())
 			cmd.Stderr = os.Stderr
-			out := faults.Must(cmd.StdoutPipe())(t)
+			out := redistest.Must(cmd.StdoutPipe())(t)
 			require.NoError(t, cmd.Start())
 			hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
 			t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
@@ -53,12 +53,12 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			} else {
 				require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 				var state syscall.WaitStatus
-				faults.Must(syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil))(t)
+				redistest.Must(syscall.Wait4(cmd.Process.Pid, &state, syscall.WUNTRACED, nil))(t)
 				require.True(t, state.Stopped())
 			}
 			begin := time.Now()
 			require.NoError(t, first.Unlock(patient))
-			l := faults.Must(behind[0].Await(patient))(t)
+			l := redistest.Must(behind[0].Await(patient))(t)
 			require.Less(t, time.Since(begin), faults.PlaceTime, "a place that was served in vain ends before")
 			select {
 			case <-behind[1].Done():
@@ -70,16 +70,16 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 				require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 				f.AwaitWaiting(t, s, 1+waiters)
 				require.NoError(t, l.Unlock(patient))
-				l = faults.Must(behind[1].Await(patient))(t)
+				l = redistest.Must(behind[1].Await(patient))(t)
 				require.NoError(t, l.Unlock(patient))
 				for i := range waiters {
-					line := faults.Must(lines.ReadString('\n'))(t)
+					line := redistest.Must(lines.ReadString('\n'))(t)
 					require.Equal(t, fmt.Sprintf("granted %d true", i), strings.TrimSpace(line))
 				}
 				require.NoError(t, cmd.Wait())
 			} else {
 				require.NoError(t, l.Unlock(patient))
-				l = faults.Must(behind[1].Await(patient))(t)
+				l = redistest.Must(behind[1].Await(patient))(t)
 				require.NoError(t, l.Unlock(patient))
 			}
 			require.NoError(t, m.Close(patient))

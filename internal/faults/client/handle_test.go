@@ -111,7 +111,7 @@ var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmg
 	},
 	"it was forced open": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
 		l := faults.Take(t, m, "a")
-		faults.Must(m.ForceUnlock(faults.Patient(t), "a"))(t)
+		redistest.Must(m.ForceUnlock(faults.Patient(t), "a"))(t)
 		next := faults.Take(t, other, "a")
 		return l, next
 	},
@@ -144,12 +144,12 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 
 			// The answer to an Inspect comes after that to all that was sent
 			// before.
-			faults.Must(m.Inspect(faults.Patient(t), "a"))(t)
+			redistest.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			sent := m.Stats().Scripts
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
 			require.Equal(t, sent, m.Stats().Scripts, "a lost lock is not released")
-			info := faults.Must(m.Inspect(faults.Patient(t), "a"))(t)
+			info := redistest.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			require.Equal(t, []lockmgr.Holder{{Owner: next.HolderID(), Count: 1}}, faults.Entries(info))
 			require.True(t, next.Valid())
 			require.NoError(t, next.Unlock(faults.Patient(t)))
@@ -193,7 +193,7 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 		require.Eventually(t, func() bool { return m.Stats().Wakes > looked }, faults.Patience, time.Millisecond, "%d", i)
 		// Behind the try that the message has caused.
 		for range 2 {
-			info := faults.Must(m.Inspect(faults.Patient(t), "a"))(t)
+			info := redistest.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info), "%q", payload)
 		}
 		for _, f := range fs {
@@ -221,7 +221,7 @@ func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 		f := m.LockAsync("a")
 		faults.AwaitSubscribed(t, s, "a", 1)
 		require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, faults.Patience, time.Millisecond)
-		faults.Must(m.Inspect(faults.Patient(t), "a"))(t) // behind the try that the confirmation has caused
+		redistest.Must(m.Inspect(faults.Patient(t), "a"))(t) // behind the try that the confirmation has caused
 		atOnce(t, s, "CLIENT KILL TYPE pubsub", "DEL a", "PUBLISH "+faults.Channel("a")+" 0")
 		l := faults.Await(t, f)
 		require.NoError(t, l.Unlock(faults.Patient(t)))

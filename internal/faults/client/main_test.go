@@ -95,14 +95,14 @@ var blockedFlag = regexp.MustCompile(` flags=\w*b\w* `)
 // atOnce sends commands that the server executes with nothing in between.
 func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 	t.Helper()
-	c := faults.Must(resp.Dial(s.Addr(), faults.Patience))(t)
+	c := redistest.Must(resp.Dial(s.Addr(), faults.Patience))(t)
 	defer c.Close()
 	for _, command := range commands {
 		c.Send(strings.Fields(command)...)
 	}
 	require.NoError(t, c.Flush())
 	for _, command := range commands {
-		reply := faults.Must(c.Receive())(t)
+		reply := redistest.Must(c.Receive())(t)
 		require.IsNotType(t, resp.Error(""), reply, command)
 	}
 }
@@ -124,6 +124,6 @@ func stat(t testing.TB, s *redistest.Server, section, name string) int {
 	_, rest, ok := strings.Cut(faults.Do(t, s, "INFO", section), name+":")
 	require.True(t, ok, name)
 	text, _, _ := strings.Cut(rest, "\r\n")
-	n := faults.Must(strconv.Atoi(text))(t)
+	n := redistest.Must(strconv.Atoi(text))(t)
 	return n
 }

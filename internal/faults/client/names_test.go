@@ -79,8 +79,8 @@ func TestName_StaysInOneSlot(t *testing.T) {
 		accepted[name] = true
 		require.Equal(t, l.HolderID()+"\n1", faults.Do(t, s, "HGETALL", name), "the key is the name")
 		require.NoError(t, l.Unlock(faults.Patient(t)), "%q", name)
-		l = faults.Must(next.Await(faults.Patient(t)))(t, "%q", name)
-		info := faults.Must(m.Inspect(faults.Patient(t), name))(t, "%q", name)
+		l = redistest.Must(next.Await(faults.Patient(t)))(t, "%q", name)
+		info := redistest.Must(m.Inspect(faults.Patient(t), name))(t, "%q", name)
 		require.GreaterOrEqual(t, info.Token, l.Token())
 		require.NoError(t, l.Unlock(faults.Patient(t)), "%q", name)
 
@@ -95,7 +95,7 @@ func TestName_StaysInOneSlot(t *testing.T) {
 				require.Equal(t, "1", faults.Do(t, s, "EXISTS", beside), "%q", beside)
 			}
 		}
-		faults.Must(m.ForceUnlock(faults.Patient(t), name))(t, "%q", name)
+		redistest.Must(m.ForceUnlock(faults.Patient(t), name))(t, "%q", name)
 	}
 	require.Positive(t, refused)
 	require.NoError(t, m.Close(faults.Patient(t)))
@@ -111,7 +111,7 @@ func TestName_SimilarOnesAreDifferentLocks(t *testing.T) {
 	m := dial(t, s, lockmgr.Options{})
 	var locks []*lockmgr.Lock
 	for _, name := range []string{"x", "{x}", "{x}}", "{{x}}", "y{x}", "{x}y", "X", "x ", " x", "x\x00", "x:1", "xx", "redisson", "redisson_lock:x", "redisson_lock_token:x", strings.Repeat("x", 1000), "é", "e\u0301"} {
-		l := faults.Must(m.TryLock(faults.Patient(t), name, lockmgr.Fenced()))(t, "%q", name)
+		l := redistest.Must(m.TryLock(faults.Patient(t), name, lockmgr.Fenced()))(t, "%q", name)
 		locks = append(locks, l)
 	}
 	for _, l := range locks {

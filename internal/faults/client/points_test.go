@@ -168,7 +168,7 @@ func (w *stage) subscribed(name string) {
 	require.Eventually(w.t, func() bool {
 		was := sent
 		sent = w.m.Stats().Scripts
-		faults.Must(w.m.Inspect(faults.Patient(w.t), name))(w.t) // goes behind a try
+		redistest.Must(w.m.Inspect(faults.Patient(w.t), name))(w.t) // goes behind a try
 		return was == sent
 	}, faults.Patience, time.Millisecond)
 }

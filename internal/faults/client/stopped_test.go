@@ -25,18 +25,18 @@ import (
 func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	exe := faults.Must(os.Executable())(t)
+	exe := redistest.Must(os.Executable())(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), holderEnv+"="+s.Addr())
 	cmd.Stderr = os.Stderr
-	in := faults.Must(cmd.StdinPipe())(t)
-	out := faults.Must(cmd.StdoutPipe())(t)
+	in := redistest.Must(cmd.StdinPipe())(t)
+	out := redistest.Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := bufio.NewReader(out)
 	line := func() string {
-		text := faults.Must(lines.ReadString('\n'))(t)
+		text := redistest.Must(lines.ReadString('\n'))(t)
 		return strings.TrimSpace(text)
 	}
 	require.Equal(t, "holding", line())
@@ -53,7 +53,7 @@ func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	require.ElementsMatch(t, []string{"watched valid=false", "fixed valid=false"}, looks)
 	require.Equal(t, "unlocking", line())
 	s.Signal(syscall.SIGCONT)
-	faults.Must(io.WriteString(in, "\n"))(t)
+	redistest.Must(io.WriteString(in, "\n"))(t)
 	require.Equal(t, "watched lost=true", line())
 	require.Equal(t, "fixed lost=true", line())
 	require.NoError(t, cmd.Wait())

@@ -53,7 +53,7 @@ func Each(t *testing.T, listen func(t *testing.T, o *lockmgr.Options) (told func
 				o.Lease = time.Second
 			}
 			told := listen(t, &o)
-			m := faults.Must(lockmgr.DialURL("redis://"+w.Server.Addr(), o))(t)
+			m := redistest.Must(lockmgr.DialURL("redis://"+w.Server.Addr(), o))(t)
 			w.Manager = m
 			defer func() { _ = m.Close(context.Background()) }()
 			way.Run(w)
@@ -154,14 +154,14 @@ func Ways() []Way {
 			w.finds(l, lockmgr.ErrLeaseLost)
 		}},
 		{Name: "a permit unlocked", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
-			l := faults.Must(w.Permits("a:p", 3).Acquire(w.Context(), 2))(w)
+			l := redistest.Must(w.Permits("a:p", 3).Acquire(w.Context(), 2))(w)
 			w.unlocks(l)
 		}},
 		{Name: "a permit returned by its ID", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
-			l := faults.Must(w.Permits("a:p", 3).Acquire(w.Context(), 2))(w)
-			other := faults.Must(lockmgr.DialURL("redis://"+w.Server.Addr(), lockmgr.Options{Anonymous: true}))(w)
+			l := redistest.Must(w.Permits("a:p", 3).Acquire(w.Context(), 2))(w)
+			other := redistest.Must(lockmgr.DialURL("redis://"+w.Server.Addr(), lockmgr.Options{Anonymous: true}))(w)
 			faults.CloseAtEnd(w, other)
-			returned := faults.Must(other.Permits("a:p", 3).Return(w.Context(), l.PermitIDs()[0]))(w)
+			returned := redistest.Must(other.Permits("a:p", 3).Return(w.Context(), l.PermitIDs()[0]))(w)
 			require.True(w, returned)
 			w.finds(l, lockmgr.ErrLeaseLost)
 		}},
@@ -182,7 +182,7 @@ func Ways() []Way {
 		}},
 		{Name: "forced", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
 			l := w.lock()
-			forced := faults.Must(w.ForceUnlock(w.Context(), "a:1"))(w)
+			forced := redistest.Must(w.ForceUnlock(w.Context(), "a:1"))(w)
 			require.True(w, forced)
 			faults.AwaitLost(w, l)
 			w.finds(l, lockmgr.ErrLeaseLost)
@@ -246,7 +246,7 @@ func Ways() []Way {
 
 func (w *World) lock(opts ...lockmgr.LockOption) *lockmgr.Lock {
 	w.Helper()
-	l := faults.Must(w.Lock(w.Context(), "a:1", opts...))(w)
+	l := redistest.Must(w.Lock(w.Context(), "a:1", opts...))(w)
 	return l
 }
 
@@ -259,7 +259,7 @@ func (w *World) reentered() (first, again *lockmgr.Lock) {
 
 func (w *World) lockSet() *lockmgr.Lock {
 	w.Helper()
-	l := faults.Must(w.LockAll(w.Context(), lockmgr.All("a:1", "a:2", "a:3")))(w)
+	l := redistest.Must(w.LockAll(w.Context(), lockmgr.All("a:1", "a:2", "a:3")))(w)
 	return l
 }
 

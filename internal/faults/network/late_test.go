@@ -32,7 +32,7 @@ func runLate(t testing.TB, r *faultproxy.Rule) {
 
 func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	t.Helper()
-	ms := faults.Must(strconv.Atoi(faults.Do(t, s, "PTTL", name)))(t)
+	ms := redistest.Must(strconv.Atoi(faults.Do(t, s, "PTTL", name)))(t)
 	return time.Duration(ms) * time.Millisecond
 }
 

@@ -173,7 +173,7 @@ func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 	own := awaitOwn(t, p, m)
 	own.Cut()
 	time.Sleep(300 * time.Millisecond) // the pause after which a connection is not trusted
-	l := faults.Must(m.TryLock(faults.Patient(t), "a"))(t)
+	l := redistest.Must(m.TryLock(faults.Patient(t), "a"))(t)
 	require.NoError(t, l.Unlock(faults.Patient(t)))
 	awaitOwn(t, p, m)
 }
@@ -209,7 +209,7 @@ func TestOwnConnection_SlowServer(t *testing.T) {
 	strike(t, func() *faultproxy.Rule {
 		return p.On(script(t, "acquire").OnConn(awaitOwn(t, p, m)).Nth(1)).DelayReply(timeout)
 	}, func() {
-		l := faults.Must(m.TryLock(faults.Patient(t), "a"))(t)
+		l := redistest.Must(m.TryLock(faults.Patient(t), "a"))(t)
 		require.NoError(t, l.Unlock(faults.Patient(t)))
 	})
 }
@@ -273,7 +273,7 @@ func TestOwnConnection_Refused(t *testing.T) {
 		return []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 	})
 	for after := 0; after < 200; {
-		l := faults.Must(m.TryLock(faults.Patient(t), "a"))(t)
+		l := redistest.Must(m.TryLock(faults.Patient(t), "a"))(t)
 		require.NoError(t, l.Unlock(faults.Patient(t)))
 		if r.Count() > 0 {
 			after++

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -28,13 +29,13 @@ type authority struct {
 }
 
 func newAuthority(t testing.TB) *authority {
-	key := faults.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := redistest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der := faults.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
-	cert := faults.Must(x509.ParseCertificate(der))(t)
+	der := redistest.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	cert := redistest.Must(x509.ParseCertificate(der))(t)
 	a := &authority{cert, key, x509.NewCertPool()}
 	a.roots.AddCert(cert)
 	return a
@@ -42,7 +43,7 @@ func newAuthority(t testing.TB) *authority {
 
 // issue makes a certificate for a host that is good until a time.
 func (a *authority) issue(t testing.TB, host string, until time.Time) *tls.Certificate {
-	key := faults.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := redistest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: until,
 	}, a.cert, &key.PublicKey, a.key)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/child"
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -97,13 +98,13 @@ type subprocess struct {
 // spawn starts a child. It is killed at the end of the test.
 func spawn(t testing.TB, role string, what task) *subprocess {
 	t.Helper()
-	text := faults.Must(json.Marshal(what))(t)
+	text := redistest.Must(json.Marshal(what))(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"="+role, envTask+"="+string(text))
 	cmd.Stderr = os.Stderr
-	in := faults.Must(cmd.StdinPipe())(t)
-	out := faults.Must(cmd.StdoutPipe())(t)
-	p := faults.Must(child.Start(cmd))(t)
+	in := redistest.Must(cmd.StdinPipe())(t)
+	out := redistest.Must(cmd.StdoutPipe())(t)
+	p := redistest.Must(child.Start(cmd))(t)
 	c := &subprocess{Process: p, in: in, lines: make(chan string, 64)}
 	go func() {
 		defer close(c.lines)
@@ -133,7 +134,7 @@ func (c *subprocess) signal(t testing.TB, sig os.Signal) {
 
 func (c *subprocess) say(t testing.TB, line string) {
 	t.Helper()
-	faults.Must(io.WriteString(c.in, line+"\n"))(t)
+	redistest.Must(io.WriteString(c.in, line+"\n"))(t)
 }
 
 // hear waits for the next line that begins with a word, and returns the rest.

@@ -17,7 +17,7 @@ type crowdStats struct{ acquires, waiting, subscriptions, wakes int }
 func (c *subprocess) stats(t testing.TB) (s crowdStats) {
 	t.Helper()
 	c.say(t, "stats")
-	faults.Must(fmt.Sscan(c.hear(t, "stats"), &s.acquires, &s.waiting, &s.subscriptions, &s.wakes))(t)
+	redistest.Must(fmt.Sscan(c.hear(t, "stats"), &s.acquires, &s.waiting, &s.subscriptions, &s.wakes))(t)
 	return s
 }
 
@@ -81,7 +81,7 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 			line := c.hear(t, "")
 			if at, ok := strings.CutPrefix(line, "granted "); ok {
 				var ns int64
-				faults.Must(fmt.Sscan(at, &ns))(t)
+				redistest.Must(fmt.Sscan(at, &ns))(t)
 				require.Equal(t, -1, winner, "two processes have it")
 				winner, took = i, time.Unix(0, ns).Sub(asked) // by the host's clock, which both share
 				line = c.hear(t, "")

@@ -31,7 +31,7 @@ type address struct {
 
 func newAddress(t testing.TB, target string) *address {
 	t.Helper()
-	l := faults.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	a := &address{listener: l, target: target, conns: map[net.Conn]struct{}{}}
 	a.wg.Go(func() {
 		for {

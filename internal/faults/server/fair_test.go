@@ -237,7 +237,7 @@ func TestFairQueue_OnAServerThatForgetsScripts(t *testing.T) {
 // deadline returns the deadline of a member of the queue.
 func (x *fairLine) deadline(member string) int64 {
 	x.t.Helper()
-	n := faults.Must(strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64))(x.t)
+	n := redistest.Must(strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64))(x.t)
 	return n
 }
 
@@ -371,7 +371,7 @@ func (x *fairLine) place(m *lockmgr.Manager, n int) string {
 	last := 0
 	for member := range strings.SplitSeq(faults.Do(x.t, x.s, "LRANGE", x.Queue(), "0", "-1"), "\n") {
 		if number, ok := strings.CutPrefix(member, m.ID()+":"); ok {
-			i := faults.Must(strconv.Atoi(strings.TrimSuffix(number, ":f")))(x.t)
+			i := redistest.Must(strconv.Atoi(strings.TrimSuffix(number, ":f")))(x.t)
 			last = max(last, i)
 		}
 	}

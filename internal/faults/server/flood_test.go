@@ -20,7 +20,7 @@ type crier struct {
 
 func newCrier(t testing.TB, s *redistest.Server, channel string) *crier {
 	t.Helper()
-	c := faults.Must(resp.Dial(s.Addr(), faults.Patience))(t)
+	c := redistest.Must(resp.Dial(s.Addr(), faults.Patience))(t)
 	t.Cleanup(c.Close)
 	return &crier{c, channel}
 }
@@ -33,7 +33,7 @@ func (c *crier) cry(t testing.TB, messages ...string) {
 	}
 	require.NoError(t, c.conn.Flush())
 	for range messages {
-		reply := faults.Must(c.conn.Receive())(t)
+		reply := redistest.Must(c.conn.Receive())(t)
 		require.IsType(t, int64(0), reply)
 	}
 }

@@ -20,7 +20,7 @@ func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 	t.Helper()
 	_, rest, found := strings.Cut(faults.Do(t, s, "INFO", section), field+":")
 	require.True(t, found)
-	n := faults.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
+	n := redistest.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
 	return n
 }
 
@@ -75,7 +75,7 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 		}
 	}
 	for i, f := range released {
-		faults.Must(f.Await(faults.Patient(t)))(t, i)
+		redistest.Must(f.Await(faults.Patient(t)))(t, i)
 		confirmed++
 	}
 	require.Equal(t, len(held), confirmed)

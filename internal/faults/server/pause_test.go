@@ -34,7 +34,7 @@ func TestLock_ProcessThatWakesUpKnowsItIsLost(t *testing.T) {
 		woken := time.Now().UnixNano() // by the host's clock, which both share
 		c.signal(t, syscall.SIGCONT)
 		var lastTrue, firstFalse int64
-		faults.Must(fmt.Sscan(c.hear(t, "lost"), &lastTrue, &firstFalse))(t)
+		redistest.Must(fmt.Sscan(c.hear(t, "lost"), &lastTrue, &firstFalse))(t)
 		s.Signal(syscall.SIGCONT)
 		require.Less(t, lastTrue, woken, "it still believed in its lock %v after it woke up", time.Duration(lastTrue-woken))
 		if firstFalse >= woken {

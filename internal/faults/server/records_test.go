@@ -14,7 +14,7 @@ import (
 
 func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	t.Helper()
-	n := faults.Must(strconv.ParseInt(faults.Do(t, s, "PTTL", name), 10, 64))(t)
+	n := redistest.Must(strconv.ParseInt(faults.Do(t, s, "PTTL", name), 10, 64))(t)
 	return time.Duration(n) * time.Millisecond
 }
 

@@ -62,7 +62,7 @@ type trouble struct {
 func (x *trouble) dial(o lockmgr.Options) *lockmgr.Manager {
 	o.Anonymous = true // it counts keys
 	opt := rueidis.ClientOption{InitAddress: []string{x.s.Addr()}, Username: x.user, Password: x.password}
-	m := faults.Must(lockmgr.Dial(opt, o))(x.t)
+	m := redistest.Must(lockmgr.Dial(opt, o))(x.t)
 	faults.CloseAtEnd(x.t, m)
 	return m
 }
