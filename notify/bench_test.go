@@ -20,16 +20,14 @@ func BenchmarkLatency(b *testing.B) {
 	hub := open(b, connect(b, s.Addr()), notify.Options{})
 	c := &cursor{Watch: hub.Watch("c")}
 	c.until(b, subscribed)
-	conn, err := resp.Dial(s.Addr(), time.Minute)
-	require.NoError(b, err)
+	conn := redistest.Must(resp.Dial(s.Addr(), time.Minute))(b)
 	defer conn.Close()
 	send := func(words ...string) {
 		conn.Send(words...)
 		require.NoError(b, conn.Flush())
 	}
 	receive := func() {
-		_, err := conn.Receive()
-		require.NoError(b, err)
+		redistest.Must(conn.Receive())(b)
 	}
 	type wakeUp struct {
 		at  time.Time

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actor"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // A cancelled Next leaves nothing behind.
@@ -21,8 +22,7 @@ func TestCancel(t *testing.T) {
 	kept, dropped := w.Next(1), w.Next(1)
 	require.True(t, dropped.Cancel())
 	f.message("c", "")
-	wake, err := kept.Await(t.Context())
-	require.NoError(t, err)
+	wake := redistest.Must(kept.Await(t.Context()))(t)
 	require.EqualValues(t, 2, wake.Seq)
 	require.Empty(t, w.waiting)
 }
@@ -48,13 +48,11 @@ func TestHub_NothingIsLeft(t *testing.T) {
 	h.actor = actor.Start[event](c)
 	t.Cleanup(h.Close)
 	last := h.Watch("last")
-	_, err := last.Next(0).Await(t.Context())
-	require.NoError(t, err)
+	redistest.Must(last.Next(0).Await(t.Context()))(t)
 	for i := range 1000 {
 		w := h.Watch(fmt.Sprint(i))
 		if i%3 > 0 {
-			_, err := w.Next(0).Await(t.Context())
-			require.NoError(t, err)
+			redistest.Must(w.Next(0).Await(t.Context()))(t)
 		}
 		w.Close()
 		if i%100 == 0 {

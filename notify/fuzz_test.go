@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // FuzzMessage_OnlyWakes sends messages on arbitrary channels. A program has a
@@ -26,8 +28,7 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 		h := start(s, Options{})
 		defer h.Close()
 		w := h.Watch("c")
-		wake, err := w.Next(0).Await(t.Context())
-		require.NoError(t, err)
+		wake := redistest.Must(w.Next(0).Await(t.Context()))(t)
 		require.Equal(t, Wake{Seq: 1, Reason: ReasonConfirmed, Subscribed: true}, wake)
 		before := h.Stats()
 
@@ -43,8 +44,7 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 		}
 		for h.Stats().Messages < sent {
 			after := wake.Seq
-			wake, err = w.Next(after).Await(t.Context())
-			require.NoError(t, err)
+			wake = redistest.Must(w.Next(after).Await(t.Context()))(t)
 			require.Greater(t, wake.Seq, after)
 			require.Equal(t, ReasonMessage, wake.Reason)
 			require.True(t, wake.Subscribed)

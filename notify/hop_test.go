@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // still is a connection that does what it is asked at once.
@@ -29,8 +31,7 @@ func subscribedTo(t testing.TB, channel string) (*Hub, *Watch, *feed) {
 	h := start(s, Options{})
 	t.Cleanup(h.Close)
 	w := h.Watch(channel)
-	wake, err := w.Next(0).Await(t.Context())
-	require.NoError(t, err)
+	wake := redistest.Must(w.Next(0).Await(t.Context()))(t)
 	require.Equal(t, Wake{Seq: 1, Reason: ReasonConfirmed, Subscribed: true}, wake)
 	return h, w, s.feed
 }
@@ -82,7 +83,6 @@ func TestMailbox_FloodIsBounded(t *testing.T) {
 	require.Equal(t, 1, posts, "the mailbox must get one event, not one for each message")
 	require.Len(t, f.ready, 1)
 	close(proceed)
-	wake, err := w.Next(2).Await(t.Context())
-	require.NoError(t, err)
+	wake := redistest.Must(w.Next(2).Await(t.Context()))(t)
 	require.Equal(t, Wake{Seq: 3, Reason: ReasonMessage, Subscribed: true, More: true}, wake)
 }

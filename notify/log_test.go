@@ -39,8 +39,7 @@ func (b *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b,
 func TestLog_RefusedChannels(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()
-	_, err := s.Do("ACL", "SETUSER", "listener", "on", "nopass", "+@all", "resetchannels", "&allowed")
-	require.NoError(t, err)
+	redistest.Must(s.Do("ACL", "SETUSER", "listener", "on", "nopass", "+@all", "resetchannels", "&allowed"))(t)
 	var log logBook
 	hub := open(t, connect(t, s.Addr(), func(o *rueidis.ClientOption) { o.Username, o.Password = "listener", "any" }), notify.Options{Logger: log.logger()})
 	for i := range 50 {
@@ -49,12 +48,10 @@ func TestLog_RefusedChannels(t *testing.T) {
 	require.Eventually(t, func() bool { return hub.Stats().Refused == 50 }, time.Minute, time.Millisecond)
 	require.Equal(t, 1, log.count(`level=WARN msg="notify: subscribe refused" channel="forbidden `))
 	require.Equal(t, 1, log.count("refused"))
-	_, err = s.Do("ACL", "SETUSER", "listener", "&forbidden?7")
-	require.NoError(t, err)
+	redistest.Must(s.Do("ACL", "SETUSER", "listener", "&forbidden?7"))(t)
 	require.Eventually(t, func() bool { return hub.Stats().Confirmed == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, 1, log.count("refused"), "49 are still refused")
-	_, err = s.Do("ACL", "SETUSER", "listener", "allchannels")
-	require.NoError(t, err)
+	redistest.Must(s.Do("ACL", "SETUSER", "listener", "allchannels"))(t)
 	require.Eventually(t, func() bool { return hub.Stats().Confirmed == 50 }, time.Minute, time.Millisecond)
 	require.Equal(t, 1, log.count(`level=INFO msg="notify: subscribe no longer refused" channel="forbidden `))
 	require.Equal(t, 2, log.count("refused"))
@@ -73,16 +70,20 @@ func TestLog_Outage(t *testing.T) {
 	require.Equal(t, 1, log.count("notify: connected"))
 	s.Kill()
 	require.Eventually(t, func() bool { return hub.Stats().Confirmed == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		err := hub.Err()
+		return err != nil && strings.Contains(err.Error(), "connection refused")
+	}, time.Minute, time.Millisecond)
 	time.Sleep(200 * time.Millisecond)
 	require.Equal(t, 1, log.count(`level=WARN msg="notify: connection lost"`))
 	s.Restart()
 	require.Eventually(t, func() bool { return log.count("notify: connected") == 2 }, time.Minute, time.Millisecond)
+	require.EqualValues(t, 2, hub.Stats().Connects, "a try that fails is none")
 	require.Equal(t, 1, log.count("after="))
 	require.Zero(t, log.count("failures=1\n"), "it tried once in 200 ms")
 	for began := time.Now(); hub.Stats().Losses < 10; {
 		require.Eventually(t, confirmed, time.Minute, time.Millisecond)
-		_, err := s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		require.NoError(t, err)
+		redistest.Must(s.Do("CLIENT", "KILL", "TYPE", "pubsub"))(t)
 		require.Eventually(t, func() bool { return hub.Stats().Confirmed == 0 }, time.Minute, time.Millisecond)
 		if time.Since(began) > 10*time.Second { // a warning may be due soon
 			break

@@ -10,32 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
 // poolOfOne runs a test in fake time with a client that has one connection for
 // all that ask for one of their own.
 func poolOfOne(t *testing.T, test func(t *testing.T, p *pipes, client rueidis.Client)) {
-	synctest.Test(t, func(t *testing.T) {
-		m := miniredis.NewMiniRedis()
-		defer m.Close()
-		p := &pipes{server: m}
-		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress:       []string{"mem:0"},
-			ForceSingleClient: true,
-			DisableCache:      true,
-			AlwaysPipelining:  true,
-			BlockingPoolSize:  1,
-			DialCtxFn:         p.dial,
-		})
-		require.NoError(t, err)
-		defer client.Close()
-		test(t, p, client)
-	})
+	bubble(t, func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 }, test)
 }
 
 // A hub that gets no connection from the client's pool says so, can be closed
@@ -104,7 +89,6 @@ func TestConnection_OfAPoolIsPassedOn(t *testing.T) {
 }
 
 func newHub(t *testing.T, client rueidis.Client, o notify.Options) *notify.Hub {
-	h, err := notify.New(client, o)
-	require.NoError(t, err)
+	h := redistest.Must(notify.New(client, o))(t)
 	return h
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +20,7 @@ import (
 // that long.
 const patience = 30 * time.Second
 
-func connect(t testing.TB, addr string, change ...func(*rueidis.ClientOption)) rueidis.Client {
+func connect(t testing.TB, addr string, change ...option) rueidis.Client {
 	o := rueidis.ClientOption{
 		InitAddress:       []string{addr},
 		ForceSingleClient: true,
@@ -35,15 +33,13 @@ func connect(t testing.TB, addr string, change ...func(*rueidis.ClientOption)) r
 	for _, f := range change {
 		f(&o)
 	}
-	client, err := rueidis.NewClient(o)
-	require.NoError(t, err)
+	client := redistest.Must(rueidis.NewClient(o))(t)
 	t.Cleanup(client.Close)
 	return client
 }
 
 func open(t testing.TB, client rueidis.Client, opts notify.Options) *notify.Hub {
-	hub, err := notify.New(client, opts)
-	require.NoError(t, err)
+	hub := redistest.Must(notify.New(client, opts))(t)
 	t.Cleanup(hub.Close)
 	return hub
 }
@@ -60,8 +56,7 @@ func (c *cursor) until(t testing.TB, ok func(notify.Wake) bool) notify.Wake {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
-		w, err := c.Next(c.seq).Await(ctx)
-		require.NoError(t, err, "%s", c.Channel())
+		w := redistest.Must(c.Next(c.seq).Await(ctx))(t, "%s", c.Channel())
 		c.seq = w.Seq
 		if ok(w) {
 			return w
@@ -107,8 +102,7 @@ func subscribers(t testing.TB, s *redistest.Server, cs []*cursor) (n int) {
 	for _, c := range cs {
 		args = append(args, c.Channel())
 	}
-	reply, err := s.Do(args...)
-	require.NoError(t, err)
+	reply := redistest.Must(s.Do(args...))(t)
 	for i, line := range strings.Split(reply, "\n") {
 		if i%2 == 1 && line != "0" {
 			require.Equal(t, "1", line)
@@ -118,135 +112,24 @@ func subscribers(t testing.TB, s *redistest.Server, cs []*cursor) (n int) {
 	return n
 }
 
-func protocols(t *testing.T, test func(t *testing.T, resp2 func(*rueidis.ClientOption))) {
+// An option changes the options of a client.
+type option = func(*rueidis.ClientOption)
+
+func asRESP2(yes bool) option { return func(o *rueidis.ClientOption) { o.AlwaysRESP2 = yes } }
+
+func protocols(t *testing.T, test func(t *testing.T, resp2 option)) {
 	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
-		t.Run(name, func(t *testing.T) { test(t, func(o *rueidis.ClientOption) { o.AlwaysRESP2 = resp2 }) })
-	}
-}
-
-func TestHub_ManyChannels(t *testing.T) {
-	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
-		hub := open(t, connect(t, s.Addr(), resp2), notify.Options{})
-		first := &cursor{Watch: hub.Watch("first")}
-		first.until(t, subscribed)
-		goroutines := runtime.NumGoroutine()
-
-		const n = 2000
-		cs := watchMany(hub, n)
-		awaitAll(t, cs, subscribed)
-		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+20, "goroutines must not grow with channels: a few are pings")
-		require.Equal(t, n, subscribers(t, s, cs))
-		for _, c := range cs[:100] {
-			_, err := s.Do("PUBLISH", c.Channel(), "0")
-			require.NoError(t, err)
-			require.False(t, c.until(t, reasons(notify.ReasonMessage)).More)
-		}
-
-		// The connection is cut: a gap, then everything is confirmed again.
-		_, err := s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		require.NoError(t, err)
-		awaitReturn(t, cs)
-		require.Equal(t, n, subscribers(t, s, cs))
-
-		// So is the whole server.
-		s.Kill()
-		awaitAll(t, cs, func(w notify.Wake) bool { return !w.Subscribed })
-		require.Error(t, hub.Err())
-		s.Restart()
-		awaitAll(t, cs, subscribed)
-		require.Equal(t, n, subscribers(t, s, cs))
-		_, err = s.Do("PUBLISH", "c7", "back")
-		require.NoError(t, err)
-		cs[7].until(t, reasons(notify.ReasonMessage))
-
-		// Watched and closed again and again, it ends as it should.
-		for range 5 {
-			for i, c := range cs[:1000] {
-				c.Close()
-				cs[i] = &cursor{Watch: hub.Watch(c.Channel())}
-			}
-		}
-		awaitAll(t, cs[:1000], subscribed)
-		for _, c := range cs[1000:] {
-			c.Close()
-		}
-		require.Eventually(t, func() bool { return subscribers(t, s, cs[1000:]) == 0 }, patience, time.Millisecond)
-		require.Equal(t, 1000, subscribers(t, s, cs[:1000]))
-		require.Eventually(t, func() bool { return hub.Stats().Confirmed == 1001 }, patience, time.Millisecond)
-
-		hub.Close()
-		require.Eventually(t, func() bool { return subscribers(t, s, cs) == 0 }, patience, time.Millisecond)
-	})
-}
-
-// In a flood a watcher gets one wake-up per call of Next, and the hub's memory does
-// not grow.
-func TestFlood(t *testing.T) {
-	n := 100_000
-	if os.Getenv("HOLDFAST_LONG") != "" {
-		n = 1_000_000
-	}
-	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
-	hub := open(t, connect(t, s.Addr()), notify.Options{})
-	lazy := &cursor{Watch: hub.Watch("c")}
-	eager := &cursor{Watch: hub.Watch("c")}
-	lazy.until(t, subscribed)
-	eager.onEvery()
-	before := heap()
-
-	flood(t, connect(t, s.Addr()), "c", n)
-	require.Eventually(t, func() bool { return hub.Stats().Messages == uint64(n) }, patience, time.Millisecond)
-	after := heap()
-
-	w := lazy.until(t, reasons(notify.ReasonMessage))
-	require.True(t, w.More)
-	_, err := lazy.Next(lazy.seq).Result()
-	require.Error(t, err, "all messages are one wake-up to who asks once")
-	st := hub.Stats()
-	require.True(t, st.State == notify.StateConnected && st.Losses == 0, "the connection must survive")
-	t.Logf("%d messages: %d merged before the mailbox, %d wake-ups of a consumer that always asks again; heap %+d KiB",
-		n, st.Coalesced, st.Wakes, (after-before)/1024)
-	require.Less(t, after-before, 8<<20)
-	eager.Close()
-}
-
-// onEvery asks for the next wake-up as soon as there is one.
-func (c *cursor) onEvery() {
-	c.Next(c.seq).OnDone(func(w notify.Wake, err error) {
-		if err == nil {
-			c.seq = w.Seq
-			c.onEvery()
-		}
-	})
-}
-
-func heap() int {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
-}
-
-func flood(t *testing.T, client rueidis.Client, channel string, n int) {
-	for sent := 0; sent < n; {
-		var batch rueidis.Commands
-		for range min(1000, n-sent) {
-			batch = append(batch, client.B().Publish().Channel(channel).Message("0").Build())
-		}
-		for _, r := range client.DoMulti(t.Context(), batch...) {
-			require.NoError(t, r.Error())
-		}
-		sent += len(batch)
+		t.Run(name, func(t *testing.T) { test(t, asRESP2(resp2)) })
 	}
 }
 
 // A watch of a forbidden channel gets Refused. The other channels are subscribed.
+// The user may not PING: that says nothing about the connection.
 func TestHub_ForbiddenChannel(t *testing.T) {
-	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
+	protocols(t, func(t *testing.T, resp2 option) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		_, err := s.Do("ACL", "SETUSER", "limited", "on", ">pw", "resetchannels", "&c*",
-			"-@all", "+hello", "+auth", "+ping", "+subscribe", "+unsubscribe", "+client|setname")
+			"-@all", "+hello", "+auth", "+subscribe", "+unsubscribe", "+client|setname")
 		require.NoError(t, err)
 		client := connect(t, s.Addr(), resp2, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "limited", "pw"
@@ -268,73 +151,22 @@ func TestHub_ForbiddenChannel(t *testing.T) {
 		require.Zero(t, hub.Stats().Losses, "a refusal is no reason to drop the connection")
 
 		// The right is granted. Nobody has to do anything.
-		_, err = s.Do("ACL", "SETUSER", "limited", "&forbidden")
-		require.NoError(t, err)
+		redistest.Must(s.Do("ACL", "SETUSER", "limited", "&forbidden"))(t)
 		bad.until(t, subscribed)
 		require.NoError(t, hub.Err())
 
 		// It is taken away: the server cuts the connection.
-		_, err = s.Do("ACL", "SETUSER", "limited", "resetchannels", "&c*")
-		require.NoError(t, err)
+		redistest.Must(s.Do("ACL", "SETUSER", "limited", "resetchannels", "&c*"))(t)
 		bad.until(t, reasons(notify.ReasonGap))
 		bad.until(t, reasons(notify.ReasonRefused))
 		awaitReturn(t, cs)
 	})
 }
 
-// A user without any right to subscribe gets nothing but an error.
-func TestHub_NoRights(t *testing.T) {
-	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
-	_, err := s.Do("ACL", "SETUSER", "nobody", "on", ">pw", "resetchannels", "-@all", "+hello", "+auth")
-	require.NoError(t, err)
-	client := connect(t, s.Addr(), func(o *rueidis.ClientOption) { o.Username, o.Password = "nobody", "pw" })
-	hub := open(t, client, notify.Options{})
-	c := &cursor{Watch: hub.Watch("c")}
-	require.ErrorContains(t, c.until(t, reasons(notify.ReasonRefused)).Err, "NOPERM")
-	_, err = s.Do("ACL", "SETUSER", "nobody", ">new", "<pw")
-	require.NoError(t, err)
-	_, err = s.Do("CLIENT", "KILL", "USER", "nobody")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		err := hub.Err()
-		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
-	}, patience, time.Millisecond)
-}
-
-// While there is no server, no attempt counts as a connection.
-func TestHub_ServerAway(t *testing.T) {
-	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
-		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
-		attempts := make(chan struct{}, 1000)
-		hub := open(t, connect(t, s.Addr(), resp2), notify.Options{
-			RetryMax: 20 * time.Millisecond,
-			OnState: func(st notify.State) {
-				if st == notify.StateConnecting {
-					attempts <- struct{}{}
-				}
-			},
-		})
-		c := &cursor{Watch: hub.Watch("c")}
-		c.until(t, subscribed)
-		<-attempts
-		s.Kill()
-		for range 5 {
-			<-attempts
-		}
-		st := hub.Stats()
-		require.EqualValues(t, 1, st.Connects)
-		require.EqualValues(t, 1, st.Losses)
-		require.ErrorContains(t, st.Err, "connection refused")
-		s.Restart()
-		awaitReturn(t, []*cursor{c})
-		require.EqualValues(t, 2, hub.Stats().Connects)
-	})
-}
-
 // Under constant kills and changes nothing gets lost or stuck, whatever was in
 // flight. The client has its default settings here, retries among them.
 func TestHub_UnderConstantKills(t *testing.T) {
-	protocols(t, func(t *testing.T, resp2 func(*rueidis.ClientOption)) {
+	protocols(t, func(t *testing.T, resp2 option) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 		client := connect(t, s.Addr(), resp2, func(o *rueidis.ClientOption) {
 			o.DisableRetry, o.AlwaysPipelining = false, false
@@ -347,8 +179,7 @@ func TestHub_UnderConstantKills(t *testing.T) {
 				cs[k].Close()
 				cs[k] = &cursor{Watch: hub.Watch(cs[k].Channel())}
 			}
-			_, err := s.Do("CLIENT", "KILL", "TYPE", "pubsub")
-			require.NoError(t, err)
+			redistest.Must(s.Do("CLIENT", "KILL", "TYPE", "pubsub"))(t)
 			// Sometimes at once, sometimes after the first confirmation.
 			if i%3 == 0 {
 				cs[i].until(t, reasons(notify.ReasonConfirmed))
@@ -357,8 +188,7 @@ func TestHub_UnderConstantKills(t *testing.T) {
 		// Asked of the server: the hub may not know yet of the last kill.
 		require.Eventually(t, func() bool { return subscribers(t, s, cs) == len(cs) }, patience, time.Millisecond)
 		for _, c := range cs {
-			_, err := s.Do("PUBLISH", c.Channel(), "now")
-			require.NoError(t, err)
+			redistest.Must(s.Do("PUBLISH", c.Channel(), "now"))(t)
 			c.until(t, reasons(notify.ReasonMessage))
 			c.Close()
 		}

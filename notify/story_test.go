@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/actor"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into testdata instead of comparing it")
@@ -42,14 +43,12 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into testdata inst
 //
 // Run with -rewrite to record the outcome anew, and look at every difference.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
+	files := redistest.Must(filepath.Glob("testdata/*.txt"))(t)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		t.Run(name, func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
+			want := redistest.Must(os.ReadFile(file))(t)
 			var got []byte
 			synctest.Test(t, func(t *testing.T) { got = play(t, want) })
 			if *rewrite {
@@ -166,8 +165,7 @@ func (s *story) flush() []string {
 
 func (s *story) step(words []string) {
 	if n, ok := strings.CutSuffix(words[0], ":"); ok {
-		i, err := strconv.Atoi(n)
-		require.NoError(s.t, err)
+		i := redistest.Must(strconv.Atoi(n))(s.t)
 		s.links[i-1].report(words[1:])
 		return
 	}
@@ -189,8 +187,7 @@ func (s *story) step(words []string) {
 	case "close":
 		s.watches[words[1]].Close()
 	case "many":
-		n, err := strconv.Atoi(text)
-		require.NoError(s.t, err)
+		n := redistest.Must(strconv.Atoi(text))(s.t)
 		for i := range n {
 			s.crowd = append(s.crowd, s.hub.Watch(fmt.Sprintf("%04d", i)))
 		}
@@ -211,8 +208,7 @@ func (s *story) step(words []string) {
 	case "err":
 		s.log("err %v", s.hub.Err())
 	case "sleep":
-		d, err := time.ParseDuration(text)
-		require.NoError(s.t, err)
+		d := redistest.Must(time.ParseDuration(text))(s.t)
 		time.Sleep(d)
 	default:
 		require.NotEmpty(s.t, s.links, "no step or no connection for it: %q", words)
@@ -253,8 +249,7 @@ func (s *story) next(args []string) {
 	after := s.seen[name]
 	s.mu.Unlock()
 	if len(args) > 1 {
-		n, err := strconv.ParseUint(args[1], 10, 64)
-		require.NoError(s.t, err)
+		n := redistest.Must(strconv.ParseUint(args[1], 10, 64))(s.t)
 		after = n
 	}
 	f := s.watches[name].Next(after)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/notify"
 )
 
@@ -77,29 +79,27 @@ func (c *pipe) Close() error {
 }
 
 // bubble runs a test with a client and its server in fake time.
-func bubble(t *testing.T, resp2 bool, test func(t *testing.T, p *pipes, client rueidis.Client)) {
+func bubble(t *testing.T, change option, test func(t *testing.T, p *pipes, client rueidis.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := miniredis.NewMiniRedis()
 		defer m.Close()
 		p := &pipes{server: m}
-		client, err := rueidis.NewClient(rueidis.ClientOption{
+		o := rueidis.ClientOption{
 			InitAddress:       []string{"mem:0"},
 			ForceSingleClient: true,
 			DisableCache:      true,
 			AlwaysPipelining:  true,
-			AlwaysRESP2:       resp2,
 			DialCtxFn:         p.dial,
-		})
-		require.NoError(t, err)
+		}
+		change(&o)
+		client := redistest.Must(rueidis.NewClient(o))(t)
 		defer client.Close()
 		test(t, p, client)
 	})
 }
 
 func both(t *testing.T, test func(t *testing.T, p *pipes, client rueidis.Client)) {
-	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
-		t.Run(name, func(t *testing.T) { bubble(t, resp2, test) })
-	}
+	protocols(t, func(t *testing.T, resp2 option) { bubble(t, resp2, test) })
 }
 
 // record keeps the newest wake-up of a watch and the number of wake-ups.
@@ -137,54 +137,9 @@ func (r *record) last() notify.Wake { r.mu.Lock(); defer r.mu.Unlock(); return r
 func (r *record) failure() error    { r.mu.Lock(); defer r.mu.Unlock(); return r.err }
 func (r *record) count() int        { r.mu.Lock(); defer r.mu.Unlock(); return r.n }
 
-func TestHub_WorksForHours(t *testing.T) {
-	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
-		hub, err := notify.New(client, notify.Options{})
-		require.NoError(t, err)
-		w := hub.Watch("a")
-		r := follow(w)
-		synctest.Wait()
-		require.Equal(t, notify.ReasonConfirmed, r.last().Reason)
-		require.True(t, r.last().Subscribed)
-		dials := p.dials.Load()
-		for range 3 * 60 {
-			time.Sleep(time.Minute)
-			p.server.Publish("a", "0")
-			synctest.Wait()
-			require.Equal(t, notify.ReasonMessage, r.last().Reason)
-		}
-		require.Equal(t, 181, r.count())
-		require.Equal(t, dials, p.dials.Load(), "the connection must last")
-
-		w.Close()
-		synctest.Wait()
-		require.Zero(t, p.server.PubSubNumSub("a")["a"])
-		require.ErrorIs(t, r.err, notify.ErrClosed)
-		time.Sleep(2 * time.Minute)
-		require.Equal(t, notify.StateIdle, hub.Stats().State)
-		require.EqualValues(t, 1, p.open.Load(), "only the client's own connection is left")
-		hub.Close()
-	})
-}
-
-func TestHub_OpensNothingWhileIdle(t *testing.T) {
-	bubble(t, false, func(t *testing.T, p *pipes, client rueidis.Client) {
-		before := p.dials.Load()
-		hub, err := notify.New(client, notify.Options{})
-		require.NoError(t, err)
-		time.Sleep(time.Hour)
-		require.Equal(t, before, p.dials.Load())
-		hub.Close()
-		require.Equal(t, before, p.dials.Load())
-		require.Equal(t, notify.StateClosed, hub.Stats().State)
-		require.ErrorIs(t, hub.Err(), notify.ErrClosed)
-	})
-}
-
 func TestConnection_IsKept(t *testing.T) {
-	bubble(t, false, func(t *testing.T, p *pipes, client rueidis.Client) {
-		hub, err := notify.New(client, notify.Options{IdleTimeout: -1})
-		require.NoError(t, err)
+	bubble(t, func(*rueidis.ClientOption) {}, func(t *testing.T, p *pipes, client rueidis.Client) {
+		hub := newHub(t, client, notify.Options{IdleTimeout: -1})
 		w := hub.Watch("a")
 		synctest.Wait()
 		w.Close()
@@ -199,15 +154,17 @@ func TestConnection_IsKept(t *testing.T) {
 
 func TestHub_Reconnects(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
-		hub, err := notify.New(client, notify.Options{})
-		require.NoError(t, err)
+		hub := newHub(t, client, notify.Options{})
 		defer hub.Close()
 		var records []*record
+		synctest.Wait()
+		goroutines := runtime.NumGoroutine()
 		for i := range 1500 {
 			records = append(records, follow(hub.Watch(fmt.Sprint("c", i))))
 		}
 		time.Sleep(time.Second)
 		require.Equal(t, 1500, hub.Stats().Confirmed)
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+20, "goroutines must not grow with channels")
 		for range 5 {
 			p.server.Close()
 			synctest.Wait()
@@ -235,8 +192,7 @@ func TestHub_Reconnects(t *testing.T) {
 func TestLog_OutageThatNobodyAwaits(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		var log logBook
-		hub, err := notify.New(client, notify.Options{Logger: log.logger()})
-		require.NoError(t, err)
+		hub := newHub(t, client, notify.Options{Logger: log.logger()})
 		defer hub.Close()
 		w := hub.Watch("a")
 		time.Sleep(time.Second)
@@ -259,8 +215,7 @@ func TestLog_OutageThatNobodyAwaits(t *testing.T) {
 func TestLog_OutageWhileWaitersComeAndGo(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		var log logBook
-		hub, err := notify.New(client, notify.Options{Logger: log.logger()})
-		require.NoError(t, err)
+		hub := newHub(t, client, notify.Options{Logger: log.logger()})
 		defer hub.Close()
 		connected := func() int { return log.count(`level=INFO msg="notify: connected"`) }
 		w := hub.Watch("a")
@@ -298,8 +253,7 @@ func TestLog_OutageWhileWaitersComeAndGo(t *testing.T) {
 // by the hub.
 func TestSilence(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
-		hub, err := notify.New(client, notify.Options{})
-		require.NoError(t, err)
+		hub := newHub(t, client, notify.Options{})
 		defer hub.Close()
 		r := follow(hub.Watch("a"))
 		synctest.Wait()
@@ -332,9 +286,8 @@ func TestClose_Anywhere(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		for step := range 40 {
 			t.Run(fmt.Sprint("silent=", silent, " step=", step), func(t *testing.T) {
-				bubble(t, step%2 == 0, func(t *testing.T, p *pipes, client rueidis.Client) {
-					hub, err := notify.New(client, notify.Options{})
-					require.NoError(t, err)
+				bubble(t, asRESP2(step%2 == 0), func(t *testing.T, p *pipes, client rueidis.Client) {
+					hub := newHub(t, client, notify.Options{})
 					p.hang.Store(silent && step%3 == 0)
 					w := hub.Watch("a")
 					f := w.Next(100)
@@ -351,7 +304,7 @@ func TestClose_Anywhere(t *testing.T) {
 					}
 					hub.Close()
 					hub.Close()
-					_, err = f.Result()
+					_, err := f.Result()
 					require.ErrorIs(t, err, notify.ErrClosed)
 					time.Sleep(10 * time.Second) // a dial can't be broken off
 					synctest.Wait()
