@@ -21,8 +21,7 @@ func (w *world) two(t testing.TB) (a, b *client) {
 // length returns the length of a list, which is zero if there is none.
 func (w *world) length(t testing.TB, key string) int64 {
 	t.Helper()
-	n := redistest.Must(w.redis.Do(background, w.redis.B().Llen().Key(key).Build()).AsInt64())(t)
-	return n
+	return redistest.Must(w.redis.Do(background, w.redis.B().Llen().Key(key).Build()).AsInt64())(t)
 }
 
 func TestAgent_FairLock(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -21,11 +22,7 @@ func TestLock_JavaForceUnlocksGo(t *testing.T) {
 		begin := time.Now()
 		require.True(t, a.is(t, "forceUnlock", name))
 		b.lock(t, name)
-		select {
-		case <-l.Lost():
-		case <-time.After(eventLimit):
-			require.Fail(t, "Lost does not fire")
-		}
+		faults.AwaitLost(t, l)
 		lost := time.Since(begin)
 		t.Logf("Lost fired %v after the forceUnlock; the lease is %v", lost.Round(time.Millisecond), lease)
 		require.Less(t, lost, lease+time.Second)
@@ -70,11 +67,7 @@ func TestLock_JavaForceUnlocksListeningGo(t *testing.T) {
 
 		begin := time.Now()
 		require.True(t, a.is(t, "forceUnlock", name))
-		select {
-		case <-l.Lost():
-		case <-time.After(eventLimit):
-			require.Fail(t, "Lost does not fire")
-		}
+		faults.AwaitLost(t, l)
 		lost := time.Since(begin)
 		t.Logf("Lost fired %v after the forceUnlock; the lease is 30 s", lost.Round(10*time.Microsecond))
 		require.Less(t, lost, eventLimit/3)

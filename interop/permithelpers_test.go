@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -23,17 +23,13 @@ func (w *world) several() bool { return w.version != oldest }
 // inspect returns what Redis knows of permits.
 func inspect(t testing.TB, p lockmgr.Permits) lockmgr.PermitsInfo {
 	t.Helper()
-	info := redistest.Must(p.Inspect(t.Context()))(t)
-	return info
+	return redistest.Must(p.Inspect(t.Context()))(t)
 }
 
 // take takes permits that are free, or about to be.
 func take(t testing.TB, p lockmgr.Permits, n int, opts ...lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), eventLimit)
-	defer cancel()
-	l := redistest.Must(p.Acquire(ctx, n, opts...))(t)
-	return l
+	return redistest.Must(p.Acquire(faults.Patient(t), n, opts...))(t)
 }
 
 // requireRefused checks that permits can't be had, by one try.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -88,8 +89,7 @@ func (g goSide) refuses(t testing.TB, name string, side lockmgr.LockOption) {
 // grants checks that a side can be had, by one try.
 func (g goSide) grants(t testing.TB, name string, side lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	l := redistest.Must(g.TryLock(t.Context(), name, side))(t)
-	return l
+	return redistest.Must(g.TryLock(t.Context(), name, side))(t)
 }
 
 func unlock(t testing.TB, locks ...*lockmgr.Lock) {
@@ -125,11 +125,7 @@ func (w *world) awaitFree(t testing.TB, name string) {
 func requireLost(t testing.TB, l *lockmgr.Lock, limit time.Duration) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	select {
-	case <-l.Lost():
-	case <-time.After(eventLimit):
-		require.Fail(t, "Lost does not fire")
-	}
+	faults.AwaitLost(t, l)
 	took := time.Since(begin)
 	require.Less(t, took, limit)
 	require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)

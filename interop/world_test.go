@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -221,10 +222,7 @@ func refusals(o *lockmgr.Options) *atomic.Int64 {
 // lock takes a lock that is free, or about to be.
 func lock(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), eventLimit)
-	defer cancel()
-	l := redistest.Must(m.Lock(ctx, name, opts...))(t)
-	return l
+	return faults.Take(t, m, name, opts...)
 }
 
 // A wait is a goroutine's wait for a lock.
@@ -393,8 +391,7 @@ func (w *world) servers() []rueidis.Client {
 // record returns the hash of a lock: owner to count. It is empty if nobody has it.
 func (w *world) record(t testing.TB, name string) map[string]string {
 	t.Helper()
-	m := redistest.Must(w.redis.Do(background, w.redis.B().Hgetall().Key(name).Build()).AsStrMap())(t)
-	return m
+	return redistest.Must(w.redis.Do(background, w.redis.B().Hgetall().Key(name).Build()).AsStrMap())(t)
 }
 
 // ttl returns the remaining life of a key. It is negative if there is no key.
@@ -407,8 +404,7 @@ func (w *world) ttl(t testing.TB, name string) time.Duration {
 // number returns a counter, and removes it.
 func (w *world) number(t testing.TB, key string) int64 {
 	t.Helper()
-	n := redistest.Must(w.redis.Do(background, w.redis.B().Getdel().Key(key).Build()).AsInt64())(t)
-	return n
+	return redistest.Must(w.redis.Do(background, w.redis.B().Getdel().Key(key).Build()).AsInt64())(t)
 }
 
 func channelOf(name string) string { return "redisson_lock__channel:" + braced(name) }

@@ -134,11 +134,7 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 			require.Eventually(t, func() bool { return l.Err() != nil }, faults.Patience, time.Millisecond)
 			require.False(t, l.Valid())
 			require.Zero(t, l.Remaining())
-			select {
-			case <-l.Lost(): // asked for the first time
-			case <-time.After(faults.Patience):
-				require.FailNow(t, "Lost is not closed")
-			}
+			faults.AwaitLost(t, l) // asks for Lost for the first time
 			require.ErrorIs(t, context.Cause(l.Context(ctx)), lockmgr.ErrLeaseLost)
 			require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 

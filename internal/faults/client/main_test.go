@@ -124,6 +124,5 @@ func stat(t testing.TB, s *redistest.Server, section, name string) int {
 	_, rest, ok := strings.Cut(faults.Do(t, s, "INFO", section), name+":")
 	require.True(t, ok, name)
 	text, _, _ := strings.Cut(rest, "\r\n")
-	n := redistest.Must(strconv.Atoi(text))(t)
-	return n
+	return redistest.Must(strconv.Atoi(text))(t)
 }

@@ -246,8 +246,7 @@ func Ways() []Way {
 
 func (w *World) lock(opts ...lockmgr.LockOption) *lockmgr.Lock {
 	w.Helper()
-	l := redistest.Must(w.Lock(w.Context(), "a:1", opts...))(w)
-	return l
+	return redistest.Must(w.Lock(w.Context(), "a:1", opts...))(w)
 }
 
 // reentered returns two handles of one hold.
@@ -259,8 +258,7 @@ func (w *World) reentered() (first, again *lockmgr.Lock) {
 
 func (w *World) lockSet() *lockmgr.Lock {
 	w.Helper()
-	l := redistest.Must(w.LockAll(w.Context(), lockmgr.All("a:1", "a:2", "a:3")))(w)
-	return l
+	return redistest.Must(w.LockAll(w.Context(), lockmgr.All("a:1", "a:2", "a:3")))(w)
 }
 
 // remove removes a record by hand.

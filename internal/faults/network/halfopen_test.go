@@ -20,9 +20,7 @@ import (
 // one gets the lock when the record has expired, and never before the first has
 // let go.
 func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	s, p := startProxied(t)
 	options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
 	cutOff, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
 	var held beliefs
@@ -208,9 +206,7 @@ func TestRenewal_TooLateChangesNothing(t *testing.T) {
 // A partition that ends while its connections still stand delivers everything
 // late: old commands run long after their clients have given up.
 func TestConnection_CommandsRunLateAfterAPartition(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	s, p := startProxied(t)
 	options := lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond, RetryTime: time.Minute, Linger: -1}
 	m, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
 	var held beliefs

@@ -89,6 +89,14 @@ func startServer(t testing.TB) *redistest.Server {
 	return s
 }
 
+// startProxied starts such a server, and a proxy in front of it. The test is parallel.
+func startProxied(t *testing.T) (*redistest.Server, *faultproxy.Proxy) {
+	t.Helper()
+	t.Parallel()
+	s := startServer(t)
+	return s, faultproxy.Start(t, s.Addr())
+}
+
 // startTime is the zero of the clock that all managers of a test share.
 var startTime = time.Now()
 

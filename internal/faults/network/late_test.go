@@ -116,9 +116,7 @@ func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 // A forced unlock that runs late removes nothing but the hold that was there
 // when it was asked for.
 func TestForceUnlock_LateLeavesALaterHold(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	s, p := startProxied(t)
 	admin, other := dial(t, p.Addr(), lateOptions()), dial(t, s.Addr(), lateOptions())
 	seen := faults.Await(t, other.LockAsync("a"))
 	late := p.On(script(t, "force").Nth(1)).HoldBack(-1)

@@ -141,9 +141,7 @@ func TestOwnConnection_Faults(t *testing.T) {
 // A server that falls silent is told of as soon as on the shared connection, and
 // Close does not wait for it.
 func TestOwnConnection_SilentServer(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	_, p := startProxied(t)
 	m := dialBy(t, lasting(p.Addr()), lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: timeout})
 	awaitOwn(t, p, m)
 	p.Stall()
@@ -166,9 +164,7 @@ func TestOwnConnection_SilentServer(t *testing.T) {
 // A connection that broke while nobody locked costs the next caller nothing: TryLock
 // does not try twice.
 func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	_, p := startProxied(t)
 	m := dialBy(t, patient(p.Addr()), lateOptions()) // the client is slow to notice
 	own := awaitOwn(t, p, m)
 	own.Cut()
@@ -181,9 +177,7 @@ func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 // One silent connection delays the answer to its command by the command's time-out,
 // and nobody else: the lock of another name is renewed meanwhile.
 func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	_, p := startProxied(t)
 	m := dialBy(t, patient(p.Addr()), lockmgr.Options{Lease: 3 * lease, CommandTimeout: timeout, RetryTime: faults.Patience})
 	held := take(t, m, "held")
 	awaitOwn(t, p, m).BlackHole()
@@ -200,9 +194,7 @@ func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
 
 // The client's own time-out for writes does not cut a command short.
 func TestOwnConnection_SlowServer(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	_, p := startProxied(t)
 	opt := lasting(p.Addr())
 	opt.ConnWriteTimeout = timeout / 4
 	m := dialBy(t, opt, lockmgr.Options{Lease: 4 * faults.Patience, CommandTimeout: faults.Patience, Linger: -1})
@@ -263,9 +255,7 @@ func TestOwnConnection_HasNoReader(t *testing.T) {
 
 // A connection that is not let in is not used, and its refusal is nobody's error.
 func TestOwnConnection_Refused(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	_, p := startProxied(t)
 	m := dialBy(t, calm(p.Addr()), lockmgr.Options{Linger: -1})
 	l := take(t, m, "a")
 	require.NoError(t, l.Unlock(faults.Patient(t)))

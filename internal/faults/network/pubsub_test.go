@@ -50,9 +50,7 @@ func TestWaiter_PollsWithoutPubSub(t *testing.T) {
 // A subscription that has gone silent without a sign: the message is lost, and
 // the waiter finds out as soon as the client notices that nothing comes.
 func TestSubscription_SilentOneIsReplaced(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	s, p := startProxied(t)
 	holder, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, p.Addr(), lockmgr.Options{Linger: -1})
 	l := faults.Take(t, holder, "a")
 	f := waiter.LockAsync("a")

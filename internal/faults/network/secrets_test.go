@@ -137,9 +137,7 @@ func TestLog_PasswordsAreNeverTold(t *testing.T) {
 // Names come from users. One that holds line ends, quotes or escapes stays one
 // value of one line.
 func TestName_CanForgeNoLogLine(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	p := faultproxy.Start(t, s.Addr())
+	s, p := startProxied(t)
 	name := "a\nlevel=ERROR msg=forged name=x\r\n{\"msg\":\"forged\"}\" \x1b[31m\x00\u2028 \xff"
 	var out log
 	m := dial(t, p.Addr(), lockmgr.Options{

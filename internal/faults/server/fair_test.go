@@ -237,8 +237,7 @@ func TestFairQueue_OnAServerThatForgetsScripts(t *testing.T) {
 // deadline returns the deadline of a member of the queue.
 func (x *fairLine) deadline(member string) int64 {
 	x.t.Helper()
-	n := redistest.Must(strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64))(x.t)
-	return n
+	return redistest.Must(strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64))(x.t)
 }
 
 // The server runs out of memory. New requests get no place. Those that have one keep it and are

@@ -46,11 +46,7 @@ func with(lease time.Duration) lockmgr.Options {
 // requireLost waits for the loss of a lock and checks why it was lost.
 func requireLost(t testing.TB, l *lockmgr.Lock, why string) {
 	t.Helper()
-	select {
-	case <-l.Lost():
-	case <-time.After(faults.Patience):
-		require.FailNow(t, "not lost", "%s has %v left", l.Name(), l.Remaining())
-	}
+	faults.AwaitLost(t, l)
 	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 	require.ErrorContains(t, l.Err(), why)

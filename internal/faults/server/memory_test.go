@@ -20,8 +20,7 @@ func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 	t.Helper()
 	_, rest, found := strings.Cut(faults.Do(t, s, "INFO", section), field+":")
 	require.True(t, found)
-	n := redistest.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
-	return n
+	return redistest.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
 }
 
 // A server without memory for another lock keeps those it has, for as long as
