@@ -46,10 +46,8 @@ func bench(t *testing.T, p program, args ...string) (string, *result.Run) {
 	args = append(args, "-embedded", "-short", "-out", dir)
 	require.Zero(t, p.main(t.Context(), args), "%s%s", &out, &errs)
 	require.Empty(t, errs.String(), "away from a terminal there is no noise")
-	run, err := result.Read(filepath.Join(dir, "results.json"))
-	require.NoError(t, err)
-	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	require.NoError(t, err)
+	run := redistest.Must(result.Read(filepath.Join(dir, "results.json")))(t)
+	page := redistest.Must(os.ReadFile(filepath.Join(dir, "report.html")))(t)
 	require.Contains(t, string(page), report.Stamp)
 	for line := range strings.Lines(strings.ReplaceAll(out.String(), dir, "DIR")) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
@@ -334,8 +332,7 @@ func TestRedisson_EachInSmall(t *testing.T) {
 		t.Skip("set HOLDFAST_INTEROP=1 to run it")
 	}
 	s := redistest.Start(t)
-	program, err := redisson.Build(t.Context(), "")
-	require.NoError(t, err)
+	program := redistest.Must(redisson.Build(t.Context(), ""))(t)
 	for workload, c := range map[string]struct {
 		spec     measure.Spec
 		figures  []string
@@ -458,12 +455,10 @@ func TestTurns_OnARealServer(t *testing.T) {
 		require.Positive(t, m.Values["commands"], mix)
 		require.InDelta(t, 100, m.Values["least"]+m.Values["most"], 0.1, mix)
 	}
-	deaf, err := server.Dial(t.Context(), s.Addr())
-	require.NoError(t, err)
+	deaf := redistest.Must(server.Dial(t.Context(), s.Addr()))(t)
 	defer deaf.Close()
-	_, err = deaf.Do("AUTH", "deaf", "deaf")
-	require.NoError(t, err)
-	_, err = deaf.Do("SUBSCRIBE", "c")
+	redistest.Must(deaf.Do("AUTH", "deaf", "deaf"))(t)
+	_, err := deaf.Do("SUBSCRIBE", "c")
 	require.ErrorContains(t, err, "NOPERM")
 	m := inProcess(t.Context(), measure.Spec{Workload: "turns", Candidate: "nobody", Addr: s.Addr(), Limit: time.Second})
 	require.Contains(t, m.Problem, "no mix")
@@ -510,8 +505,7 @@ func TestCompare_Command(t *testing.T) {
 
 func TestSpec_ReachesItsProcessUnchanged(t *testing.T) {
 	s := sizes{}.plans("processes")[0].spec
-	text, err := json.Marshal(s)
-	require.NoError(t, err)
+	text := redistest.Must(json.Marshal(s))(t)
 	var back measure.Spec
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, s, back)

@@ -38,8 +38,7 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 	require.Contains(t, out, "verdict: no violation")
 	require.Contains(t, out, "schedule of faults")
 
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := redistest.Must(os.ReadFile(file))(t)
 	var verdict struct {
 		soak.Result
 		Violations []string

@@ -85,8 +85,7 @@ var sentinels = map[string]error{
 // The table of docs/errors.md has every error of package lockmgr, with the status
 // that the page's own function gives it and with what Temporary reports.
 func TestErrors_Table(t *testing.T) {
-	page, err := os.ReadFile(root + "docs/errors.md")
-	require.NoError(t, err)
+	page := redistest.Must(os.ReadFile(root + "docs/errors.md"))(t)
 	rows := regexp.MustCompile("(?m)^\\| `(Err\\w+)` \\| .* \\| (\\d+) \\| (yes|no) \\|$").FindAllStringSubmatch(string(page), -1)
 	told := make(map[string]bool)
 	for _, row := range rows {
@@ -98,8 +97,7 @@ func TestErrors_Table(t *testing.T) {
 		require.Equal(t, row[2], fmt.Sprint(status(e)), name)
 		require.Equal(t, row[3] == "yes", lockmgr.Temporary(e), name)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), root+"lockmgr/errors.go", nil, 0)
-	require.NoError(t, err)
+	file := redistest.Must(parser.ParseFile(token.NewFileSet(), root+"lockmgr/errors.go", nil, 0))(t)
 	for name, o := range file.Scope.Objects {
 		if o.Kind == ast.Var && strings.HasPrefix(name, "Err") {
 			require.True(t, told[name], "the table has no %s", name)
@@ -114,11 +112,10 @@ func TestErrors_OtherSnippets(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	ctx := t.Context()
 	require.NoError(t, dial("redis://"+addr, func(mgr *lockmgr.Manager) error {
-		l, err := lockAtLast(ctx, mgr, "orders:42")
-		require.NoError(t, err)
+		l := redistest.Must(lockAtLast(ctx, mgr, "orders:42"))(t)
 		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 		defer cancel()
-		_, err = lockAtLast(short, mgr, "orders:42")
+		_, err := lockAtLast(short, mgr, "orders:42")
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.Equal(t, http.StatusConflict, status(err))
 		_, err = lockAtLast(ctx, mgr, "")

@@ -44,8 +44,7 @@ func TestGuarantees_Fencing(t *testing.T) {
 	defer db.Close()
 	require.NoError(t, dial("redis://"+addr, func(mgr *lockmgr.Manager) error {
 		lock := func() *lockmgr.Lock {
-			l, err := mgr.Lock(ctx, "orders:42", lockmgr.Fenced())
-			require.NoError(t, err)
+			l := redistest.Must(mgr.Lock(ctx, "orders:42", lockmgr.Fenced()))(t)
 			return l
 		}
 		old := lock()

@@ -77,9 +77,7 @@ func ready(w http.ResponseWriter, r *http.Request) {
 func TestOperations_Readiness(t *testing.T) {
 	s := redistest.Start(t)
 	s.Kill()
-	var err error
-	mgr, err = lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{ConnectLater: true})
-	require.NoError(t, err)
+	mgr = redistest.Must(lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{ConnectLater: true}))(t)
 	t.Cleanup(func() { require.NoError(t, mgr.Close(context.Background())) })
 	status := func() int {
 		w := httptest.NewRecorder()
@@ -108,16 +106,13 @@ func TestOperations_Snippets(t *testing.T) {
 	options := observed(func(d time.Duration) { waits <- d }, func(d time.Duration) { holds <- d },
 		func(name string, err error) { losses <- name + ": " + err.Error() })
 	options.Logger = slog.New(slog.DiscardHandler)
-	mgr, err := lockmgr.DialURL("redis://"+addr, options)
-	require.NoError(t, err)
+	mgr := redistest.Must(lockmgr.DialURL("redis://"+addr, options))(t)
 
-	l, err := mgr.Lock(ctx, "a")
-	require.NoError(t, err)
+	l := redistest.Must(mgr.Lock(ctx, "a"))(t)
 	<-waits
 	require.NoError(t, stuck(ctx, mgr, "a", false))
 	require.True(t, l.Valid())
-	info, err := mgr.Inspect(ctx, "a")
-	require.NoError(t, err)
+	info := redistest.Must(mgr.Inspect(ctx, "a"))(t)
 	require.True(t, strings.HasPrefix(info.Holders[0].Owner, mgr.ID()))
 	require.NoError(t, stuck(ctx, mgr, "a", true))
 	<-l.Lost()
@@ -136,8 +131,7 @@ func TestOperations_Snippets(t *testing.T) {
 			w.WriteHeader(status(err))
 		}
 	})}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go web.Serve(listener)
 	answer := make(chan int, 1)
 	go func() {
@@ -184,8 +178,7 @@ func TestOperations_LogLines(t *testing.T) {
 
 // logLines returns the messages that a file logs.
 func logLines(t *testing.T, path string) (found []string) {
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	require.NoError(t, err)
+	file := redistest.Must(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 	logs := []string{"Debug", "Info", "Warn", "Error", "DebugContext", "InfoContext", "WarnContext", "ErrorContext", "Log", "LogAttrs", "NewRecord", "log"}
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -204,8 +197,7 @@ func logLines(t *testing.T, path string) (found []string) {
 		}
 		for _, arg := range call.Args {
 			if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				text, err := strconv.Unquote(lit.Value)
-				require.NoError(t, err)
+				text := redistest.Must(strconv.Unquote(lit.Value))(t)
 				found = append(found, text)
 				return true
 			}
@@ -220,10 +212,8 @@ func logLines(t *testing.T, path string) (found []string) {
 
 // The page tells each cause of a loss.
 func TestOperations_Losses(t *testing.T) {
-	page, err := os.ReadFile(root + "docs/operations.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile(root + "lockmgr/internal/core/errors.go")
-	require.NoError(t, err)
+	page := redistest.Must(os.ReadFile(root + "docs/operations.md"))(t)
+	source := redistest.Must(os.ReadFile(root + "lockmgr/internal/core/errors.go"))(t)
 	causes := regexp.MustCompile(`"%w: ([^"]+)", ErrLeaseLost\)`).FindAllStringSubmatch(string(source), -1)
 	require.Len(t, causes, 5)
 	for _, cause := range causes {

@@ -107,13 +107,11 @@ func TestReadme(t *testing.T) {
 		require.NoError(t, lock(ctx, mgr, name, work, clock{time.Second, time.After}))
 		require.Equal(t, 2, worked)
 
-		held, err := mgr.Lock(ctx, name)
-		require.NoError(t, err)
+		held := redistest.Must(mgr.Lock(ctx, name))(t)
 		require.Equal(t, errBusy, lock(ctx, mgr, name, work, clock{time.Millisecond, time.After}))
 		return held.Unlock(ctx)
 	}))
-	keys, err := s.Do("DBSIZE")
-	require.NoError(t, err)
+	keys := redistest.Must(s.Do("DBSIZE"))(t)
 	require.Equal(t, "0", keys)
 	url = "redis://127.0.0.1:1"
 	require.Error(t, run(ctx), "nobody listens there")

@@ -21,8 +21,7 @@ func TestSpeed_ConnectionsBesideTheMasters(t *testing.T) {
 	const name = "manager"
 	use := func(o rueidis.ClientOption) {
 		o.ClientName, o.Sentinel.ClientName = name, name
-		mgr, err := lockmgr.Dial(o, lockmgr.Options{})
-		require.NoError(t, err)
+		mgr := redistest.Must(lockmgr.Dial(o, lockmgr.Options{}))(t)
 		t.Cleanup(func() { require.NoError(t, mgr.Close(context.Background())) })
 		for i := range 30 { // at all masters
 			require.NoError(t, mgr.Do(t.Context(), fmt.Sprint("name:", i), func(context.Context, *lockmgr.Lock) error { return nil }))
@@ -30,8 +29,7 @@ func TestSpeed_ConnectionsBesideTheMasters(t *testing.T) {
 	}
 	connections := func(of []*redistest.Server) (n []int) {
 		for _, s := range of {
-			clients, err := s.Do("CLIENT", "LIST")
-			require.NoError(t, err)
+			clients := redistest.Must(s.Do("CLIENT", "LIST"))(t)
 			n = append(n, strings.Count(clients, " name="+name+" "))
 		}
 		return n

@@ -36,8 +36,7 @@ func TestProxy_ChangesNothingWithoutAFault(t *testing.T) {
 			}
 		}()
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
-		out, err := io.ReadAll(c)
-		require.NoError(t, err)
+		out := redistest.Must(io.ReadAll(c))(t)
 		// HELLO tells the number of the connection.
 		head, tail, ok := strings.Cut(string(out), "$2\r\nid\r\n:")
 		require.True(t, ok)
@@ -53,8 +52,7 @@ func TestProxy_ChangesNothingWithoutAFault(t *testing.T) {
 }
 
 func TestProxy_PassesBytesThatAreNoProtocol(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -64,12 +62,10 @@ func TestProxy_PassesBytesThatAreNoProtocol(t *testing.T) {
 	}()
 	p := Start(t, l.Addr().String())
 	c := connect(t, p.Addr())
-	_, err = io.WriteString(c, "not RESP\x00\r\n")
-	require.NoError(t, err)
+	redistest.Must(io.WriteString(c, "not RESP\x00\r\n"))(t)
 	first := make([]byte, 11)
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
-	_, err = io.ReadFull(c, first)
-	require.NoError(t, err, "they pass as they come")
+	redistest.Must(io.ReadFull(c, first))(t, "they pass as they come")
 	require.Equal(t, "not RESP\x00\r\n", string(first))
 	text := strings.Repeat("*what\r\nis this\x00\n", 10000)
 	go func() {
@@ -77,8 +73,7 @@ func TestProxy_PassesBytesThatAreNoProtocol(t *testing.T) {
 		_ = c.Conn.(*net.TCPConn).CloseWrite()
 	}()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
-	got, err := io.ReadAll(c)
-	require.NoError(t, err)
+	got := redistest.Must(io.ReadAll(c))(t)
 	require.Equal(t, text, string(got))
 }
 
@@ -199,8 +194,7 @@ func TestProxy_MessagesAreNotReplies(t *testing.T) {
 	p := Start(t, s.Addr())
 	c := connect(t, p.Addr())
 	c.send("HELLO 3")
-	_, err := c.read(patience)
-	require.NoError(t, err)
+	redistest.Must(c.read(patience))(t)
 	pings := p.On(Command("PING")).EditReply(func(_ Cmd, reply []byte) []byte { return []byte("+edited " + string(reply[1:])) })
 	subscribed := p.On(Command("SUBSCRIBE")).EditReply(func(_ Cmd, reply []byte) []byte {
 		require.Contains(t, string(reply), "subscribe")
@@ -219,11 +213,9 @@ func TestProxy_MessagesAreNotReplies(t *testing.T) {
 	}
 	for i := 0; i < len(expected); i++ {
 		want := expected[i]
-		got, err := c.read(patience)
-		require.NoError(t, err)
+		got := redistest.Must(c.read(patience))(t)
 		if strings.HasPrefix(want, ":1") != strings.HasPrefix(got, ":1") { // servers differ in which comes first
-			next, err := c.read(patience)
-			require.NoError(t, err)
+			next := redistest.Must(c.read(patience))(t)
 			require.ElementsMatch(t, []string{":1\r\n", ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n0\r\n"}, []string{got, next})
 			i++
 			continue
@@ -237,8 +229,7 @@ func TestProxy_MessagesAreNotReplies(t *testing.T) {
 	old := connect(t, p.Addr())
 	old.send("SUBSCRIBE a")
 	old.requireReply("*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n")
-	_, err = s.Do("PUBLISH", "a", "0")
-	require.NoError(t, err)
+	redistest.Must(s.Do("PUBLISH", "a", "0"))(t)
 	old.requireReply("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n0\r\n")
 	old.send("PING")
 	old.requireReply("+edited 2\r\n") // of *2, with these:

@@ -20,8 +20,7 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 func binary(t *testing.T) string {
 	t.Helper()
 	redistest.Need(t)
-	path, err := redisserver.Find(os.Getenv("HOLDFAST_SERVER"))
-	require.NoError(t, err)
+	path := redistest.Must(redisserver.Find(os.Getenv("HOLDFAST_SERVER")))(t)
 	return path
 }
 
@@ -51,8 +50,7 @@ func TestRestart_KeepsThePortAndWhatArgsKeep(t *testing.T) {
 	require.Regexp(t, `^(redis|valkey) \d+\.`, s.Name())
 	addr, pid := s.Addr(), s.PID()
 	do := func(args ...string) string {
-		reply, err := resp.Do(addr, resp.Login{}, time.Minute, args...)
-		require.NoError(t, err)
+		reply := redistest.Must(resp.Do(addr, resp.Login{}, time.Minute, args...))(t)
 		return reply
 	}
 	do("SET", "k", "v")

@@ -45,8 +45,7 @@ func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 			var inside, grants atomic.Int64
 			var wg sync.WaitGroup
 			for client := range 2 {
-				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
-				require.NoError(t, err)
+				l := redistest.Must(c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)}))(t)
 				defer l.Close()
 				for range 4 {
 					wg.Go(func() {
@@ -87,8 +86,7 @@ func TestCandidate_PermitsLimitAndServeAll(t *testing.T) {
 			var once sync.Once
 			var wg sync.WaitGroup
 			for client := range 2 {
-				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
-				require.NoError(t, err)
+				l := redistest.Must(c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)}))(t)
 				defer l.Close()
 				for range callers {
 					wg.Go(func() {
@@ -138,8 +136,7 @@ func TestCandidate_FairServesInOrder(t *testing.T) {
 			defer cancel()
 			var clients []FairLocker
 			for client := range 3 {
-				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
-				require.NoError(t, err)
+				l := redistest.Must(c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)}))(t)
 				defer l.Close()
 				clients = append(clients, l.(FairLocker))
 			}
@@ -151,8 +148,7 @@ func TestCandidate_FairServesInOrder(t *testing.T) {
 					return err == nil && text == strconv.Itoa(n)
 				}, 10*time.Second, time.Millisecond)
 			}
-			held, err := clients[2].LockFair(ctx, key)
-			require.NoError(t, err)
+			held := redistest.Must(clients[2].LockFair(ctx, key))(t)
 
 			short, giveUp := context.WithCancel(ctx)
 			gone := make(chan error)
@@ -184,8 +180,7 @@ func TestCandidate_FairServesInOrder(t *testing.T) {
 			inQueue(20)
 			var places []string
 			for i := range 20 {
-				id, err := s.Do("LINDEX", QueueKey(key), strconv.Itoa(i))
-				require.NoError(t, err)
+				id := redistest.Must(s.Do("LINDEX", QueueKey(key), strconv.Itoa(i)))(t)
 				places = append(places, id)
 			}
 			require.NoError(t, held.Unlock(ctx))
@@ -210,8 +205,7 @@ func TestCandidate_SetsExcludeAndServeAll(t *testing.T) {
 			var inside [3]atomic.Int64
 			var wg sync.WaitGroup
 			for client := range 2 {
-				l, err := c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)})
-				require.NoError(t, err)
+				l := redistest.Must(c.Open(ctx, Config{Addr: s.Addr(), Seed: uint64(client)}))(t)
 				defer l.Close()
 				for _, set := range [][]int{{0, 1}, {1, 2}, {0, 2}, {0, 1, 2}} {
 					wg.Go(func() {
@@ -250,22 +244,18 @@ func TestCandidate_SetIsAllOrNothing(t *testing.T) {
 	for _, name := range append(Names(Holdfast, Several), "bsm/redislock tuned") {
 		t.Run(name, func(t *testing.T) {
 			c, _ := ByName(name)
-			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})
-			require.NoError(t, err)
+			l := redistest.Must(c.Open(t.Context(), Config{Addr: s.Addr()}))(t)
 			defer l.Close()
 			a, b := "a of "+name, "b of "+name
-			h, err := l.Lock(t.Context(), b)
-			require.NoError(t, err)
+			h := redistest.Must(l.Lock(t.Context(), b))(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 			defer cancel()
-			_, err = l.(SetLocker).LockSet(ctx, []string{a, b})
+			_, err := l.(SetLocker).LockSet(ctx, []string{a, b})
 			require.Error(t, err)
-			free, err := l.Lock(t.Context(), a)
-			require.NoError(t, err)
+			free := redistest.Must(l.Lock(t.Context(), a))(t)
 			require.NoError(t, free.Unlock(t.Context()))
 			require.NoError(t, h.Unlock(t.Context()))
-			h, err = l.(SetLocker).LockSet(t.Context(), []string{a, b})
-			require.NoError(t, err)
+			h = redistest.Must(l.(SetLocker).LockSet(t.Context(), []string{a, b}))(t)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
@@ -277,14 +267,12 @@ func TestCandidate_WaitEndsWithItsContext(t *testing.T) {
 	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, Permit, Fair) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := ByName(name)
-			l, err := c.Open(t.Context(), Config{Addr: s.Addr()})
-			require.NoError(t, err)
+			l := redistest.Must(c.Open(t.Context(), Config{Addr: s.Addr()}))(t)
 			defer l.Close()
-			h, err := l.Lock(t.Context(), "w"+name)
-			require.NoError(t, err)
+			h := redistest.Must(l.Lock(t.Context(), "w"+name))(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 			defer cancel()
-			_, err = l.Lock(ctx, "w"+name)
+			_, err := l.Lock(ctx, "w"+name)
 			require.Error(t, err)
 			require.NoError(t, h.Unlock(t.Context()))
 		})
@@ -294,11 +282,10 @@ func TestCandidate_WaitEndsWithItsContext(t *testing.T) {
 func TestCandidate_RawBatchesRun(t *testing.T) {
 	addr, _ := redistest.Mini(t)
 	c, _ := ByName("raw batches")
-	l, err := c.Open(t.Context(), Config{Addr: addr})
-	require.NoError(t, err)
+	l := redistest.Must(c.Open(t.Context(), Config{Addr: addr}))(t)
 	defer l.Close()
 	var n atomic.Int64
-	err = l.(Pairer).Pairs(t.Context(), []string{"a", "b", "c"},
+	err := l.(Pairer).Pairs(t.Context(), []string{"a", "b", "c"},
 		func() bool { return n.Load() > 10 }, func(int, time.Time) { n.Add(1) })
 	require.NoError(t, err)
 	require.Greater(t, n.Load(), int64(10))

@@ -48,14 +48,12 @@ func TestOutOfOrder(t *testing.T) {
 		"a e b d c": 2,
 		"e d c b a": 4,
 	} {
-		n, err := outOfOrder(came, strings.Fields(grants))
-		require.NoError(t, err)
+		n := redistest.Must(outOfOrder(came, strings.Fields(grants)))(t)
 		require.Equal(t, want, n, grants)
 	}
-	n, err := outOfOrder(append(came, "a"), strings.Fields("a b"))
-	require.NoError(t, err)
+	n := redistest.Must(outOfOrder(append(came, "a"), strings.Fields("a b")))(t)
 	require.Zero(t, n, "who comes again has come before")
-	_, err = outOfOrder(came, []string{"f"})
+	_, err := outOfOrder(came, []string{"f"})
 	require.ErrorContains(t, err, "f")
 }
 
@@ -74,23 +72,20 @@ func TestArrivals_OfLines(t *testing.T) {
 		`1.000010 [0 lua] "HINCRBY" "r" "g" "1"`,
 		`1.000011 [0 lua] "HSET" "r" "a" "1"`, // it was in the queue
 	} {
-		last, err := a.command(line)
-		require.NoError(t, err)
+		last := redistest.Must(a.command(line))(t)
 		require.False(t, last)
 	}
 	require.Equal(t, []string{"a", "b\x00\"] c", "e", "f", "g"}, a.ids)
-	last, err := a.command(`1.000012 [0 127.0.0.1:4001] "ECHO" "the last command"`)
-	require.NoError(t, err)
+	last := redistest.Must(a.command(`1.000012 [0 127.0.0.1:4001] "ECHO" "the last command"`))(t)
 	require.True(t, last)
-	_, err = a.command("OK")
+	_, err := a.command("OK")
 	require.Error(t, err)
 }
 
 // A client that gives its lock to the waiter who has come last is found out.
 func TestOrder_SeesWhoIsOvertaken(t *testing.T) {
 	s := redistest.Start(t)
-	conn, err := server.Dial(t.Context(), s.Addr())
-	require.NoError(t, err)
+	conn := redistest.Must(server.Dial(t.Context(), s.Addr()))(t)
 	defer conn.Close()
 	b := &bench{Spec: Spec{Addr: s.Addr(), Waiters: 20}, values: map[string]float64{}}
 	require.NoError(t, b.order(t.Context(), []locker.FairLocker{&lastFirst{conn: conn}}))

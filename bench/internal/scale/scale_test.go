@@ -17,18 +17,14 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 // Every lease is renewed once, on one server and on a cluster, and no lock is lost.
 func TestRun(t *testing.T) {
 	redistest.Need(t)
-	path, err := redisserver.Find("")
-	require.NoError(t, err)
-	one, err := server.Start(path)
-	require.NoError(t, err)
+	path := redistest.Must(redisserver.Find(""))(t)
+	one := redistest.Must(server.Start(path))(t)
 	defer one.Stop()
-	cluster, err := server.StartCluster(path, 3)
-	require.NoError(t, err)
+	cluster := redistest.Must(server.StartCluster(path, 3))(t)
 	defer cluster.Stop()
 	for _, addrs := range [][]string{{one.Addr}, cluster.Addrs} {
 		c := Config{Addrs: addrs, Locks: 500, Lease: 3 * time.Second, Hands: 50, Pairs: 50 * time.Millisecond}
-		r, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		r := redistest.Must(Run(t.Context(), c))(t)
 		require.Positive(t, r.Pairs)
 		require.GreaterOrEqual(t, r.Renewed, c.Locks)
 		require.GreaterOrEqual(t, r.Scripts, float64(c.Locks)/128/float64(len(addrs)))

@@ -15,18 +15,14 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 func TestServer_StartAndStop(t *testing.T) {
 	redistest.Start(t) // skips where there is no server
-	path, err := redisserver.Find(os.Getenv("HOLDFAST_SERVER"))
-	require.NoError(t, err)
-	s, err := Start(path)
-	require.NoError(t, err)
-	c, err := Dial(t.Context(), s.Addr)
-	require.NoError(t, err)
+	path := redistest.Must(redisserver.Find(os.Getenv("HOLDFAST_SERVER")))(t)
+	s := redistest.Must(Start(path))(t)
+	c := redistest.Must(Dial(t.Context(), s.Addr))(t)
 	defer c.Close()
-	_, err = c.Ping()
-	require.NoError(t, err)
+	redistest.Must(c.Ping())(t)
 	require.NotEmpty(t, s.Name)
 	s.Stop()
-	_, err = c.Ping()
+	_, err := c.Ping()
 	require.Error(t, err)
 
 	_, err = Start("false")
@@ -36,17 +32,13 @@ func TestServer_StartAndStop(t *testing.T) {
 // What reading the counters costs must not be in them.
 func TestCounters_LeaveThemselvesOut(t *testing.T) {
 	s := redistest.Start(t)
-	c, err := Dial(t.Context(), s.Addr())
-	require.NoError(t, err)
+	c := redistest.Must(Dial(t.Context(), s.Addr()))(t)
 	defer c.Close()
 	// The first figures are not settled: the reply about them is counted too.
-	_, err = c.Snapshot(false)
-	require.NoError(t, err)
+	redistest.Must(c.Snapshot(false))(t)
 
-	before, err := c.Snapshot(false)
-	require.NoError(t, err)
-	after, err := c.Snapshot(false)
-	require.NoError(t, err)
+	before := redistest.Must(c.Snapshot(false))(t)
+	after := redistest.Must(c.Snapshot(false))(t)
 	d := after.Since(before)
 	require.True(t, d.Detailed)
 	require.Zero(t, d.Total)
@@ -55,14 +47,11 @@ func TestCounters_LeaveThemselvesOut(t *testing.T) {
 	require.Zero(t, d.Out)
 
 	const script = "return redis.call('SET', KEYS[1], 'x')"
-	_, err = c.Do("EVAL", script, "1", "k")
-	require.NoError(t, err)
+	redistest.Must(c.Do("EVAL", script, "1", "k"))(t)
 	out, in := c.Traffic()
-	_, err = c.Do("PING")
-	require.NoError(t, err)
+	redistest.Must(c.Do("PING"))(t)
 	out2, in2 := c.Traffic()
-	last, err := c.Snapshot(false)
-	require.NoError(t, err)
+	last := redistest.Must(c.Snapshot(false))(t)
 	d = last.Since(after)
 	require.Equal(t, 1.0, d.Commands(), "not what the script calls, not the ping")
 	require.Equal(t, 2.0, d.Commands("set"), "unless it is asked for")
@@ -71,18 +60,13 @@ func TestCounters_LeaveThemselvesOut(t *testing.T) {
 }
 
 func TestEmbedded_CountsCommands(t *testing.T) {
-	s, err := Embedded()
-	require.NoError(t, err)
+	s := redistest.Must(Embedded())(t)
 	defer s.Stop()
-	c, err := Dial(t.Context(), s.Addr)
-	require.NoError(t, err)
+	c := redistest.Must(Dial(t.Context(), s.Addr))(t)
 	defer c.Close()
-	before, err := c.Snapshot(true)
-	require.NoError(t, err)
-	_, err = c.Ping()
-	require.NoError(t, err)
-	after, err := c.Snapshot(true)
-	require.NoError(t, err)
+	before := redistest.Must(c.Snapshot(true))(t)
+	redistest.Must(c.Ping())(t)
+	after := redistest.Must(c.Snapshot(true))(t)
 	d := after.Since(before)
 	require.False(t, d.Detailed)
 	require.Equal(t, 1.0, d.Commands())

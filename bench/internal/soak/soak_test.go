@@ -17,10 +17,8 @@ import (
 func small(t *testing.T, faults string, seed uint64, length time.Duration) Config {
 	t.Helper()
 	redistest.Need(t)
-	path, err := redisserver.Find(os.Getenv("HOLDFAST_SERVER"))
-	require.NoError(t, err)
-	list, err := ParseFaults(faults, false)
-	require.NoError(t, err)
+	path := redistest.Must(redisserver.Find(os.Getenv("HOLDFAST_SERVER")))(t)
+	list := redistest.Must(ParseFaults(faults, false))(t)
 	return Config{
 		Server: path, Duration: length, Procs: 2, Workers: 8, Names: 4, Lease: 400 * time.Millisecond,
 		Every: 100 * time.Millisecond, Faults: list, Seed: seed,
@@ -32,8 +30,7 @@ func small(t *testing.T, faults string, seed uint64, length time.Duration) Confi
 func runUntil(t *testing.T, c Config, enough func(*Result) bool) *Result {
 	t.Helper()
 	for ; ; c.Duration *= 3 {
-		r, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		r := redistest.Must(Run(t.Context(), c))(t)
 		if enough(r) || c.Duration > time.Minute {
 			return r
 		}
@@ -105,8 +102,7 @@ func TestSoak_FindsABrokenClient(t *testing.T) {
 					cancel()
 				}
 			}
-			r, err := Run(ctx, config)
-			require.NoError(t, err)
+			r := redistest.Must(Run(ctx, config))(t)
 			require.NotEmpty(t, r.Violations())
 			require.True(t, c.caught(r), "%v", r.Violations())
 		})
@@ -116,8 +112,7 @@ func TestSoak_FindsABrokenClient(t *testing.T) {
 // begun returns a run whose workers are ready, without a schedule.
 func begun(t *testing.T, procs int) *run {
 	t.Helper()
-	c, err := small(t, "all,breaking", 1, time.Minute).complete()
-	require.NoError(t, err)
+	c := redistest.Must(small(t, "all,breaking", 1, time.Minute).complete())(t)
 	c.Procs = procs
 	r, end, err := prepare(c)
 	t.Cleanup(end)
@@ -149,8 +144,7 @@ func TestFault_EachStrikes(t *testing.T) {
 				f.For = 30 * time.Millisecond
 			}
 			before := life()
-			n, err := r.inflict(f, nil)
-			require.NoError(t, err, k.name)
+			n := redistest.Must(r.inflict(f, nil))(t, k.name)
 			require.Equal(t, k.name == "kill", life() != before)
 			blows += n
 		}
@@ -202,11 +196,9 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.probe(&l))
 	require.Equal(t, []string{"soak:0"}, l.Keys, "counters may stay")
-	c, err := resp.Dial(r.fleet.nodes[0].Addr(), replyTimeout)
-	require.NoError(t, err)
+	c := redistest.Must(resp.Dial(r.fleet.nodes[0].Addr(), replyTimeout))(t)
 	defer c.Close()
-	_, err = c.Do("SUBSCRIBE", "there")
-	require.NoError(t, err)
+	redistest.Must(c.Do("SUBSCRIBE", "there"))(t)
 	require.NoError(t, r.probe(&l))
 	require.Equal(t, []string{"there"}, l.Channels)
 	require.Len(t, l.Connections, 1)
@@ -230,23 +222,20 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 		if x.till != "" {
 			commands = append(commands, []string{"ZADD", keys[1], x.till, "a permit"})
 		}
-		_, err := r.fleet.nodes[0].do(commands...)
-		require.NoError(t, err)
+		redistest.Must(r.fleet.nodes[0].do(commands...))(t)
 		require.NoError(t, r.probe(&l))
 		require.Equal(t, x.fine, len(l.Permits) == 0, "%s: %q", what, l.Permits)
 		require.Equal(t, []string{"soak:0"}, l.Keys)
 	}
 	require.NoError(t, r.recount())
-	_, err = r.fleet.nodes[0].do([]string{"DEL", keys[1]})
-	require.NoError(t, err)
+	redistest.Must(r.fleet.nodes[0].do([]string{"DEL", keys[1]}))(t)
 	require.NoError(t, r.recount())
 	require.NoError(t, r.probe(&l))
 	require.Empty(t, l.Permits)
 
 	// Nor does a restart lose data, unless it is to.
 	restart := func(kind string) {
-		_, err := r.hitServer(Fault{Kind: kind}, nil)
-		require.NoError(t, err)
+		redistest.Must(r.hitServer(Fault{Kind: kind}, nil))(t)
 		require.NoError(t, r.probe(&l))
 	}
 	restart("restart")
