@@ -194,7 +194,7 @@ func (b *book) promise5(h *hold, re bool) {
 			return
 		}
 		// A forced unlock may run while the reply to an acquire is under way.
-		onItsWay := !h.passed || b.w.set.kinds&hopeless != 0 // a request whose lease was too short may have been the first to get it
+		onItsWay := !h.passed || b.w.set.kinds&hopeless != 0                      // a request whose lease was too short may have been the first to get it
 		if h.exempt && onItsWay && (p.forces > 0 || h.early.Before(p.weakened)) { // its call may not have ended yet
 			return
 		}
