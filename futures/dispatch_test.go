@@ -70,17 +70,15 @@ func TestDispatcher_RunsTheCallbacks(t *testing.T) {
 
 // Await, Result and Done need no dispatcher.
 func TestDispatcher_GetsNothingWithoutACallback(t *testing.T) {
-	for name, settle := range settlements {
-		t.Run(name, func(t *testing.T) {
-			var q queue
-			p := q.promise()
-			done := p.Future().Done()
-			require.True(t, settle(p))
-			<-done
-			_, _ = p.Future().Await(t.Context())
-			p.Future().OnDone(func(*lease, error) {})
-			require.Empty(t, q.runs)
-		})
+	for _, settle := range settlements {
+		var q queue
+		p := q.promise()
+		done := p.Future().Done()
+		require.True(t, settle(p))
+		<-done
+		_, _ = p.Future().Await(t.Context())
+		p.Future().OnDone(func(*lease, error) {})
+		require.Empty(t, q.runs)
 	}
 }
 
@@ -97,39 +95,6 @@ func TestDispatcher_DispatchedValueIsTaken(t *testing.T) {
 	q.run()
 	require.Same(t, v, got)
 	require.Empty(t, q.dropped)
-}
-
-// combinators make a future of two.
-var combinators = map[string]func(drop func(*lease), a, b *futures.Future[*lease]) interface{ Done() <-chan struct{} }{
-	"All": func(drop func(*lease), a, b *futures.Future[*lease]) interface{ Done() <-chan struct{} } {
-		return futures.All(drop, a, b)
-	},
-	"Any": func(drop func(*lease), a, b *futures.Future[*lease]) interface{ Done() <-chan struct{} } {
-		return futures.Any(drop, a, b)
-	},
-	"All of All": func(drop func(*lease), a, b *futures.Future[*lease]) interface{ Done() <-chan struct{} } {
-		return futures.All(nil, futures.All(drop, a, b))
-	},
-	"Any of Any": func(drop func(*lease), a, b *futures.Future[*lease]) interface{ Done() <-chan struct{} } {
-		return futures.Any(nil, futures.Any(drop, a, b))
-	},
-}
-
-// The result of a combinator does not wait for the dispatcher, whatever is queued
-// there.
-func TestCombinator_DoesNotWaitForTheDispatcher(t *testing.T) {
-	for name, combine := range combinators {
-		t.Run(name, func(t *testing.T) {
-			var q queue
-			a, b := q.promise(), q.promise()
-			a.Future().OnDone(func(*lease, error) {})
-			f := combine(nil, a.Future(), b.Future())
-			a.Resolve(&lease{1}, nil)
-			b.Resolve(&lease{2}, nil)
-			require.True(t, isClosed(f.Done()))
-			require.Len(t, q.runs, 1, "the callback of the input")
-		})
-	}
 }
 
 // The callbacks of a result go where those of its inputs go.

@@ -3,7 +3,6 @@ package futures_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,7 +78,9 @@ func TestResolve(t *testing.T) {
 			f := p.Future()
 			early := f.Done()
 			require.True(t, p.Resolve(test.value, test.err))
-			require.False(t, p.Resolve(&lease{2}, errors.New("too late")))
+			for range 2 {
+				require.False(t, p.Resolve(&lease{2}, errors.New("too late")))
+			}
 			require.True(t, isClosed(early))
 			require.True(t, isClosed(f.Done()))
 			for range 2 {
@@ -112,7 +113,7 @@ func TestReady(t *testing.T) {
 func TestCancel(t *testing.T) {
 	var p futures.Promise[*lease]
 	f := p.Future()
-	done := f.Done()
+	done, called := f.Done(), false
 	c := &cancels{do: func() {
 		_, err := f.Result()
 		require.Equal(t, futures.ErrCanceled, err, "the future is settled before its Source is told")
@@ -120,7 +121,13 @@ func TestCancel(t *testing.T) {
 	}}
 	p.Bind(c)
 
+	f.OnDone(func(_ *lease, err error) {
+		require.Equal(t, futures.ErrCanceled, err)
+		require.Zero(t, c.n, "callbacks run before the Source is told")
+		called = true
+	})
 	require.True(t, f.Cancel())
+	require.True(t, called)
 	require.False(t, f.Cancel())
 	require.False(t, p.Resolve(&lease{1}, nil), "the value stays with whoever brought it")
 	require.True(t, isClosed(done))
@@ -138,55 +145,37 @@ func TestCancel_WithoutSource(t *testing.T) {
 }
 
 func TestAwait_GetsWhatComesLater(t *testing.T) {
-	for name, ctx := range map[string]func(context.Context) context.Context{
-		"a context that may end":   func(ctx context.Context) context.Context { return ctx },
-		"a context without an end": context.WithoutCancel,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var p futures.Promise[*lease]
-				go func() {
-					synctest.Wait() // until Await is blocked, durably
-					p.Resolve(&lease{7}, nil)
-				}()
-				v, err := p.Future().Await(ctx(t.Context()))
-				require.NoError(t, err)
-				require.Equal(t, 7, v.id)
-			})
+	for _, endless := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			if endless {
+				ctx = context.WithoutCancel(ctx)
+			}
+			var p futures.Promise[*lease]
+			go func() {
+				synctest.Wait() // until Await is blocked, durably
+				p.Resolve(&lease{7}, nil)
+			}()
+			v, err := p.Future().Await(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 7, v.id)
 		})
 	}
 }
 
 func TestAwait_EndsWithItsContext(t *testing.T) {
 	wrapped := errors.Join(context.DeadlineExceeded, errOther)
-	for _, test := range []struct {
-		name string
-		make func() (context.Context, context.CancelFunc)
-		want []error
+	for name, test := range map[string]struct {
+		cause error
+		want  []error
 	}{
-		{"cancelled", func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(time.Minute, cancel)
-			return ctx, cancel
-		}, []error{context.Canceled}},
-		{"cancelled for a reason", func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancelCause(context.Background())
-			time.AfterFunc(time.Minute, func() { cancel(errOther) })
-			return ctx, func() { cancel(nil) }
-		}, []error{context.Canceled, errOther}},
-		{"too late", func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(context.Background(), time.Minute)
-		}, []error{context.DeadlineExceeded}},
-		{"too late for a reason", func() (context.Context, context.CancelFunc) {
-			return context.WithTimeoutCause(context.Background(), time.Minute, errOther)
-		}, []error{context.DeadlineExceeded, errOther}},
-		{"too late for a reason that says so", func() (context.Context, context.CancelFunc) {
-			return context.WithTimeoutCause(context.Background(), time.Minute, wrapped)
-		}, []error{context.DeadlineExceeded, errOther, wrapped}},
+		"too late":                           {nil, []error{context.DeadlineExceeded}},
+		"too late for a reason":              {errOther, []error{context.DeadlineExceeded, errOther}},
+		"too late for a reason that says so": {wrapped, []error{context.DeadlineExceeded, errOther, wrapped}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := test.make()
+				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, test.cause)
 				defer cancel()
 				var p futures.Promise[*lease]
 				c := &cancels{}
@@ -205,14 +194,6 @@ func TestAwait_EndsWithItsContext(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAwait_PrefersAResultToAnEndedContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	v, err := futures.Ready(&lease{1}, nil).Await(ctx)
-	require.NoError(t, err)
-	require.Equal(t, 1, v.id)
 }
 
 // lateEnd is a context that has ended. Its Done resolves the future.
@@ -237,82 +218,6 @@ func TestAwait_ReturnsAResultThatRacesTheEnd(t *testing.T) {
 	}
 }
 
-func TestAwait_CancelledByAnotherReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p futures.Promise[*lease]
-		go func() {
-			synctest.Wait()
-			p.Future().Cancel()
-		}()
-		_, err := p.Future().Await(t.Context())
-		require.Equal(t, futures.ErrCanceled, err)
-	})
-}
-
-// If several goroutines try to settle a future, one of them does. No value is
-// lost: a reader gets it, or its writer keeps it.
-func TestResolve_RacesCancel(t *testing.T) {
-	for i := range 3000 {
-		var p futures.Promise[*lease]
-		told := make(chan struct{}, 10)
-		p.Bind(&cancels{do: func() { told <- struct{}{} }})
-		f := p.Future()
-		ctx, cancel := context.WithCancel(t.Context())
-
-		var mu sync.Mutex
-		settled, owned, read, called := 0, 0, 0, 0
-		count := func(n *int, ok bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			if ok {
-				*n++
-			}
-		}
-		callback := func(*lease, error) { count(&called, true) }
-		f.OnDone(callback)
-
-		var wg sync.WaitGroup
-		race := func(fn func()) { wg.Go(fn) }
-		for n := range 2 {
-			race(func() {
-				won := p.Resolve(&lease{n}, nil)
-				count(&settled, won)
-				count(&owned, !won)
-			})
-		}
-		if i%3 > 0 {
-			race(func() { count(&settled, f.Cancel()) })
-		}
-		if i%3 > 1 {
-			race(cancel)
-		}
-		race(func() {
-			v, err := f.Await(ctx)
-			count(&settled, errors.Is(err, context.Canceled))
-			count(&read, err == nil && v != nil)
-		})
-		race(func() { f.OnDone(callback) })
-		race(func() { <-f.Done() })
-		wg.Wait()
-		cancel()
-
-		v, err := f.Result()
-		require.NotEqual(t, futures.ErrPending, err)
-		require.Equal(t, err == nil, v != nil)
-		require.Equal(t, 1, settled, "settled once")
-		require.Equal(t, 2, called, "each callback once")
-		if err == nil {
-			require.Equal(t, 1, owned)
-			require.Equal(t, 1, read)
-			require.Empty(t, told)
-		} else {
-			require.Equal(t, 2, owned)
-			require.Zero(t, read)
-			require.Len(t, told, 1)
-		}
-	}
-}
-
 func TestFuture_NoChannelUnlessNeeded(t *testing.T) {
 	type request struct {
 		_ [4]int
@@ -328,4 +233,48 @@ func TestFuture_NoChannelUnlessNeeded(t *testing.T) {
 		<-f.Done()
 		_, _ = f.Await(t.Context())
 	}), "the request itself")
+}
+
+func TestCallback_RunsInOrderAfterDone(t *testing.T) {
+	var p futures.Promise[int]
+	f := p.Future()
+	var order []int
+	done := f.Done()
+	for i := range 5 {
+		f.OnDone(func(v int, err error) {
+			require.Equal(t, 42, v)
+			require.Equal(t, errOther, err)
+			require.True(t, isClosed(done))
+			got, _ := f.Result()
+			require.Equal(t, 42, got)
+			order = append(order, i)
+		})
+	}
+	require.Empty(t, order)
+	p.Resolve(42, errOther)
+	p.Resolve(43, nil)
+	f.Cancel()
+	require.Equal(t, []int{0, 1, 2, 3, 4}, order)
+}
+
+// A callback may do anything with its future; no lock is held.
+func TestCallback_MayUseItsFuture(t *testing.T) {
+	for _, settle := range settlements {
+		var p futures.Promise[*lease]
+		f := p.Future()
+		p.Bind(&cancels{do: func() { require.False(t, f.Cancel()) }})
+		var order []string
+		f.OnDone(func(v *lease, err error) {
+			require.False(t, f.Cancel())
+			require.False(t, p.Resolve(&lease{2}, nil))
+			got, gotErr := f.Await(t.Context())
+			require.Same(t, v, got)
+			require.Equal(t, err, gotErr)
+			order = append(order, "first")
+			f.OnDone(func(*lease, error) { order = append(order, "from the first, at once") })
+		})
+		f.OnDone(func(*lease, error) { order = append(order, "second") })
+		require.True(t, settle(&p))
+		require.Equal(t, []string{"first", "from the first, at once", "second"}, order)
+	}
 }

@@ -2,6 +2,7 @@ package futures_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -79,84 +80,60 @@ func TestCancel_LeavesATakenValue(t *testing.T) {
 	}
 }
 
-// A callback that is given the value while the future settles has it before
-// anybody else can cancel.
-func TestCallback_TakesTheValueItWaitsFor(t *testing.T) {
-	var p futures.Promise[*lease]
-	c := &cancels{}
-	p.Bind(c)
-	var got *lease
-	p.Future().OnDone(func(v *lease, _ error) {
-		require.False(t, p.Future().Cancel())
-		got = v
-	})
-	require.True(t, p.Resolve(&lease{1}, nil))
-	require.Equal(t, 1, got.id)
-	require.False(t, p.Future().Cancel())
-	require.Empty(t, c.dropped)
-}
-
-func TestCancel_AfterAFailureGivesNothingBack(t *testing.T) {
-	var p futures.Promise[*lease]
-	c := &cancels{}
-	p.Bind(c)
-	p.Resolve(nil, errOther)
-	require.False(t, p.Future().Cancel())
-	_, err := p.Future().Result()
-	require.Equal(t, errOther, err)
-	require.Empty(t, c.dropped)
-}
-
-// Of readers that take a value and readers that cancel, one side wins for all.
-func TestResult_RacesCancelAfterTheGrant(t *testing.T) {
-	wins := map[bool]int{}
+// Of all that settle, take or cancel a future at once, one side wins for all. No value is lost: the readers
+// get it, its Source gets it back, or its writer keeps it.
+func TestFuture_Races(t *testing.T) {
 	for i := range 5000 {
 		var p futures.Promise[*lease]
-		var dropped atomic.Int64
-		p.Bind(&counter{&dropped})
+		var got, cancelled, resolved, told, dropped, called atomic.Int64
+		p.Bind(&counter{&told, &dropped})
 		f := p.Future()
-		var got, cancelled atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		race := func(fn func()) { wg.Go(fn) }
-		reader := func() {
-			<-f.Done()
-			if v, err := f.Result(); err == nil && v != nil {
-				got.Add(1)
+		count := func(n *atomic.Int64, ok bool) {
+			if ok {
+				n.Add(1)
 			}
 		}
+		read := func(v *lease, err error) { count(&got, err == nil && v != nil) }
 		canceller := func() {
 			if i%2 == 0 {
 				<-f.Done()
 			}
-			if f.Cancel() {
-				cancelled.Add(1)
-			}
+			count(&cancelled, f.Cancel())
 		}
-		resolved := false
-		race(func() { resolved = p.Resolve(&lease{1}, nil) })
-		race(canceller)
-		race(reader)
-		race(reader)
-		race(canceller)
+		for range 2 {
+			wg.Go(func() { count(&resolved, p.Resolve(&lease{1}, nil)) })
+			wg.Go(canceller)
+		}
+		wg.Go(func() { <-f.Done(); read(f.Result()) })
+		wg.Go(func() {
+			v, err := f.Await(ctx)
+			read(v, err)
+			count(&cancelled, errors.Is(err, context.Canceled))
+		})
+		if i%3 == 0 {
+			wg.Go(cancel)
+			wg.Go(func() { f.OnDone(func(v *lease, err error) { called.Add(1); read(v, err) }) })
+		}
 		wg.Wait()
-		taken := got.Load() > 0
-		wins[taken]++
-		if taken {
-			require.EqualValues(t, 2, got.Load(), "all readers agree")
-			require.Zero(t, cancelled.Load())
-			require.Zero(t, dropped.Load())
+		cancel()
+		require.Equal(t, i%3 == 0, called.Load() == 1)
+		require.EqualValues(t, 1, cancelled.Load()+min(got.Load(), 1), "taken or cancelled")
+		if got.Load() > 0 {
+			require.Equal(t, 2+called.Load(), got.Load(), "all readers agree")
+			require.EqualValues(t, []int64{1, 0, 0}, []int64{resolved.Load(), told.Load(), dropped.Load()})
 		} else {
-			require.EqualValues(t, 1, cancelled.Load())
-			require.Equal(t, resolved, dropped.Load() == 1, "dropped, or left with the one who brought it")
+			require.Equal(t, resolved.Load(), dropped.Load())
+			require.EqualValues(t, 1, told.Load()+dropped.Load())
 		}
 	}
-	t.Logf("taken %d times, cancelled %d times", wins[true], wins[false])
 }
 
-// counter is a Source that counts what is dropped.
-type counter struct{ dropped *atomic.Int64 }
+// counter is a Source that counts.
+type counter struct{ told, dropped *atomic.Int64 }
 
-func (c *counter) Cancel()     {}
+func (c *counter) Cancel()     { c.told.Add(1) }
 func (c *counter) Drop(*lease) { c.dropped.Add(1) }
 
 // named is a Source that explains.
@@ -165,36 +142,27 @@ type named struct{ cancels }
 func (n *named) Explain(err error) error { return fmt.Errorf("named: %w", err) }
 
 func TestSource_ExplainsTheEnd(t *testing.T) {
-	start := func() *futures.Promise[*lease] {
-		p := new(futures.Promise[*lease])
-		p.Bind(&named{})
-		return p
-	}
-	p := start()
-	p.Future().Cancel()
-	_, err := p.Future().Result()
-	require.ErrorIs(t, err, futures.ErrCanceled)
-	require.EqualError(t, err, "named: futures: cancelled")
-
-	p = start()
-	p.Resolve(&lease{1}, nil)
-	p.Future().Cancel()
-	_, err = p.Future().Result()
-	require.EqualError(t, err, "named: futures: cancelled")
-
-	p = start()
-	ctx, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = p.Future().Await(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, err, "named: context canceled")
-
-	p = start()
-	p.Future().OnDone(func(_ *lease, err error) { require.EqualError(t, err, "named: futures: cancelled") })
+	const cancelled = "named: futures: cancelled"
+	for _, test := range []struct {
+		end  func(*futures.Promise[*lease])
+		ctx  context.Context
+		want string
+	}{
+		{func(p *futures.Promise[*lease]) { p.Future().Cancel() }, t.Context(), cancelled},
+		{func(p *futures.Promise[*lease]) { p.Resolve(&lease{1}, nil); p.Future().Cancel() }, t.Context(), cancelled},
+		{func(*futures.Promise[*lease]) {}, ended, "named: context canceled"},
+		{func(p *futures.Promise[*lease]) { p.Resolve(nil, errOther) }, t.Context(), "other"},
+	} {
+		var p futures.Promise[*lease]
+		p.Bind(&named{})
+		test.end(&p)
+		_, err := p.Future().Await(test.ctx)
+		require.EqualError(t, err, test.want)
+	}
+	var p futures.Promise[*lease]
+	p.Bind(&named{})
+	p.Future().OnDone(func(_ *lease, err error) { require.EqualError(t, err, cancelled) })
 	p.Future().Cancel()
-
-	p = start()
-	p.Resolve(nil, errOther)
-	_, err = p.Future().Result()
-	require.Equal(t, errOther, err, "what the source said itself needs no explanation")
 }
