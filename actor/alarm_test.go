@@ -2,7 +2,6 @@ package actor_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,64 +103,6 @@ func TestAlarms(t *testing.T) {
 				<-a.Done()
 				require.Equal(t, test.want, r.calls)
 			})
-		})
-	}
-}
-
-// A handler that returns zero is called again without having to wait for a message.
-func TestAlarm_ZeroSleep(t *testing.T) {
-	turns := 0
-	done := make(chan struct{})
-	a := start(t, func([]int) time.Duration {
-		if turns++; turns < 1000 {
-			return 0
-		}
-		close(done)
-		return -1
-	})
-	a.Post(1)
-	<-done
-}
-
-// TestAlarm_RandomRuns checks the alarms against the rule itself: a call comes with each message, and
-// else when the sleep that the last call asked for is over.
-func TestAlarm_RandomRuns(t *testing.T) {
-	for seed := range uint64(200) {
-		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 0))
-			sleep := func() time.Duration {
-				if rng.IntN(5) == 0 {
-					return -1
-				}
-				return time.Duration(1+rng.IntN(40))*time.Millisecond + 1
-			}
-			r := &recorder{start: time.Now(), after: sleep()}
-			a := actor.Start(r)
-
-			var want []call
-			due := time.Duration(-1)
-			ask := func(now, next time.Duration) {
-				if due = -1; next >= 0 {
-					due = now + next
-				}
-			}
-			for range 50 {
-				// Arrivals at whole milliseconds, alarms a nanosecond or more after: never both at once.
-				now := time.Since(r.start).Truncate(time.Millisecond) + time.Duration(1+rng.IntN(30))*time.Millisecond
-				for due >= 0 && due < now {
-					want = append(want, call{due, 0})
-					ask(due, r.after)
-				}
-				time.Sleep(now - time.Since(r.start))
-				next := sleep()
-				a.Post(next)
-				synctest.Wait()
-				want = append(want, call{now, 1})
-				ask(now, next)
-			}
-			a.Stop()
-			<-a.Done()
-			require.Equal(t, want, r.calls, "seed %d", seed)
 		})
 	}
 }
