@@ -118,30 +118,6 @@ func TestSchedule_Moves(t *testing.T) {
 	}
 }
 
-func TestRemove(t *testing.T) {
-	for _, due := range []time.Duration{8 * s, 1000 * s} { // in the window, and past it
-		m := renewal.NewMap[*lease](8 * s)
-		var ls []*lease
-		for i := range 5 {
-			l := &lease{id: i}
-			ls = append(ls, l)
-			m.Schedule(l, 0, due)
-		}
-		for _, i := range []int{0, 4, 2, 2} { // first, last, in between; absent
-			m.Remove(ls[i])
-			require.False(t, ls[i].entry.Scheduled())
-		}
-		require.Equal(t, 2, m.Len())
-		require.ElementsMatch(t, []int{1, 3}, ids(m.Due(due, nil)))
-
-		m.Schedule(ls[0], due, due+8*s)
-		m.Remove(ls[0])
-		require.Zero(t, m.Len())
-		_, ok := m.Next()
-		require.False(t, ok)
-	}
-}
-
 func TestNext_AfterRemoval(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	a, b, far, further := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}, &lease{id: 4}
@@ -183,60 +159,6 @@ func TestMap_ItemsFarAheadComeIntoTheWindow(t *testing.T) {
 	next, _ := m.Next()
 	require.Equal(t, 1030*s, next)
 	require.Equal(t, []*lease{c}, m.Due(next, nil))
-}
-
-// The caller calls Due when Next says so, not in every slot. The window still keeps
-// up with the items.
-func TestMap_WindowFollows(t *testing.T) {
-	m := renewal.NewMap[*lease](8 * s)
-	oldest := &lease{id: -1}
-	now := 3 * time.Hour
-	m.Schedule(oldest, now, now+60*s)
-	for i := range 1000 {
-		x := &lease{id: i}
-		m.Schedule(x, now, now+8*s)
-		next, _ := m.Next()
-		require.LessOrEqual(t, next, now+9*s)
-		m.Remove(x)
-		if now += s / 2; now >= 3*time.Hour+60*s {
-			m.Due(now, nil)
-		}
-	}
-}
-
-func TestMap_LongPause(t *testing.T) {
-	m := renewal.NewMap[*lease](8 * s)
-	for i := range 1000 {
-		m.Schedule(&lease{id: i}, 0, time.Duration(i)*s) // in the window, and far past it
-	}
-	late := &lease{id: 1000}
-	m.Schedule(late, 0, 24*time.Hour)
-
-	out := m.Due(5*time.Hour, nil)
-	require.Len(t, out, 1000)
-	seen := make(map[int]bool)
-	for _, l := range out {
-		seen[l.id] = true
-		require.False(t, l.entry.Scheduled())
-	}
-	require.Len(t, seen, 1000, "each once")
-	require.Equal(t, 1, m.Len())
-	require.Empty(t, m.Due(24*time.Hour-1, nil))
-	require.Equal(t, []*lease{late}, m.Due(24*time.Hour, nil))
-}
-
-func TestMap_FailedRenewalIsTriedAtTheNextBoundary(t *testing.T) {
-	m := renewal.NewMap[*lease](8 * s)
-	x := &lease{}
-	m.Schedule(x, 100, 8*s+100)
-	var tries []time.Duration
-	for range 5 {
-		now, _ := m.Next()
-		require.Equal(t, []*lease{x}, m.Due(now, nil))
-		tries = append(tries, now)
-		m.Schedule(x, now, now) // failed at once
-	}
-	require.Equal(t, []time.Duration{9 * s, 10 * s, 11 * s, 12 * s, 13 * s}, tries)
 }
 
 func TestDue_ComesByBoundary(t *testing.T) {
