@@ -143,37 +143,3 @@ func BenchmarkBusyMachine(b *testing.B) {
 	b.ReportMetric(float64(times[len(times)/2]), "p50-ns")
 	b.ReportMetric(float64(times[len(times)*99/100]), "p99-ns")
 }
-
-// forward passes on to another actor what it gets, until the count runs out.
-type forward struct {
-	to   **actor.Actor[int]
-	done chan struct{}
-}
-
-func (f forward) Handle(batch []int) time.Duration {
-	for _, n := range batch {
-		if n == 0 {
-			close(f.done)
-		} else {
-			(*f.to).Post(n - 1)
-		}
-	}
-	return -1
-}
-
-// BenchmarkRelay is one hop from an actor to another, each parked while it is the other's turn.
-func BenchmarkRelay(b *testing.B) {
-	b.ReportAllocs()
-	var left, right *actor.Actor[int]
-	done := make(chan struct{})
-	left = actor.Start(forward{&right, done})
-	right = actor.Start(forward{&left, done})
-	b.ResetTimer()
-	left.Post(b.N)
-	<-done
-	b.StopTimer()
-	left.Stop()
-	right.Stop()
-	<-left.Done()
-	<-right.Done()
-}

@@ -19,32 +19,6 @@ var (
 	sinkLease   = &lease{1}
 )
 
-// BenchmarkSettledBeforeAwait measures a whole request whose result is there before
-// Await is called.
-func BenchmarkSettledBeforeAwait(b *testing.B) {
-	b.ReportAllocs()
-	ctx := b.Context()
-	for b.Loop() {
-		sinkRequest = new(request)
-		f := sinkRequest.promise.Future()
-		sinkRequest.promise.Resolve(sinkLease, nil)
-		_, _ = f.Await(ctx)
-	}
-}
-
-// BenchmarkDoneBeforeSettled makes the channel, and closes it.
-func BenchmarkDoneBeforeSettled(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		sinkRequest = new(request)
-		f := sinkRequest.promise.Future()
-		done := f.Done()
-		sinkRequest.promise.Resolve(sinkLease, nil)
-		<-done
-		_, _ = f.Result()
-	}
-}
-
 func BenchmarkCallback(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
@@ -81,23 +55,6 @@ func BenchmarkAwait(b *testing.B) {
 			}
 			close(requests)
 		})
-	}
-}
-
-func BenchmarkAll(b *testing.B) {
-	b.ReportAllocs()
-	var promises [4]*futures.Promise[*lease]
-	var fs [4]*futures.Future[*lease]
-	for b.Loop() {
-		for i := range promises {
-			promises[i] = new(futures.Promise[*lease])
-			fs[i] = promises[i].Future()
-		}
-		f := futures.All(nil, fs[:]...)
-		for _, p := range promises {
-			p.Resolve(sinkLease, nil)
-		}
-		_, _ = f.Result()
 	}
 }
 

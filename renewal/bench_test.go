@@ -1,34 +1,11 @@
 package renewal_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/renewal"
 )
-
-// BenchmarkScheduleRemove measures the cost of one lock that is taken and released,
-// while more or fewer others are held.
-func BenchmarkScheduleRemove(b *testing.B) {
-	for _, others := range []int{0, 256, 100_000} {
-		b.Run(fmt.Sprintf("held=%d", others), func(b *testing.B) {
-			b.ReportAllocs()
-			const tick = 10 * s
-			m := renewal.NewMap[*lease](tick)
-			for i := range others {
-				m.Schedule(&lease{}, 0, tick+time.Duration(i)*tick/time.Duration(others))
-			}
-			x := &lease{}
-			now := time.Duration(0)
-			for b.Loop() {
-				now++
-				m.Schedule(x, now, now+tick)
-				m.Remove(x)
-			}
-		})
-	}
-}
 
 // BenchmarkHop measures the calls of the Map in one turn of a lock manager that
 // holds 256 locks: Due, the release of a lock, the grant of another, and Next.
