@@ -2,7 +2,9 @@ package faultproxy
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,32 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// greet connects, and returns when the proxy has passed the connection on.
-func greet(t *testing.T, p *Proxy) *client {
-	t.Helper()
-	c := connect(t, p.Addr())
-	c.send("hello")
-	c.requireReply("+hello\r\n")
-	return c
-}
-
 func TestCut_OneConnectionOthersStay(t *testing.T) {
-	s := startPeer(t, echo)
-	p := Start(t, s.addr)
+	_, p := startEcho(t)
 	a, b := greet(t, p), greet(t, p)
 	p.Conns()[0].Cut()
 	a.requireEnd()
-	b.send("again")
-	b.requireReply("+again\r\n")
-	require.Eventually(t, func() bool { return len(p.Conns()) == 1 }, patience, time.Millisecond)
+	b.ask("again")
+	eventually(t, func() bool { return len(p.Conns()) == 1 })
 	p.Cut()
 	b.requireEnd()
 }
 
 // Neither end hears of the other, until it is healed: then both do.
 func TestBlackHole_HidesTheEndsToo(t *testing.T) {
-	s := startPeer(t, echo)
-	p := Start(t, s.addr)
+	s, p := startEcho(t)
 	a, b := greet(t, p), greet(t, p)
 	p.BlackHole()
 	a.send("lost")
@@ -44,8 +34,8 @@ func TestBlackHole_HidesTheEndsToo(t *testing.T) {
 	late.send("lost")
 	a.requireSilence()
 	late.requireSilence()
+	require.Zero(t, s.ends(), "the server does not hear that a client has gone")
 	s.mu.Lock()
-	require.Zero(t, s.ended, "the server does not hear that a client has gone")
 	s.conns[0].Close()
 	s.mu.Unlock()
 	a.requireSilence()
@@ -54,17 +44,14 @@ func TestBlackHole_HidesTheEndsToo(t *testing.T) {
 	p.Heal()
 	a.requireEnd()
 	late.requireEnd()
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.ended == 2 }, patience, time.Millisecond)
-	c := connect(t, p.Addr())
-	c.send("hello")
-	c.requireReply("+hello\r\n")
+	eventually(t, func() bool { return s.ends() == 2 })
+	greet(t, p)
 	require.Len(t, s.commands(), 3)
 }
 
 // What was stalled comes late, even if nobody waits for it any more.
 func TestStall_LosesNothing(t *testing.T) {
-	s := startPeer(t, echo)
-	p := Start(t, s.addr)
+	s, p := startEcho(t)
 	a, b := greet(t, p), greet(t, p)
 	p.Stall()
 	late := connect(t, p.Addr())
@@ -76,34 +63,26 @@ func TestStall_LosesNothing(t *testing.T) {
 	late.requireSilence()
 	require.Len(t, s.commands(), 2)
 	p.Heal()
-	a.requireReply("+one\r\n")
-	a.requireReply("+two\r\n")
-	late.requireReply("+late\r\n")
-	require.Eventually(t, func() bool { return strings.Contains(strings.Join(s.commands(), "\n"), "left") }, patience, time.Millisecond)
+	a.requireReplies("one", "two")
+	late.requireReplies("late")
+	eventually(t, func() bool { return strings.Contains(strings.Join(s.commands(), "\n"), "left") })
 
 	p.Conns()[0].Stall()
 	a.send("three")
-	late.send("more")
-	late.requireReply("+more\r\n")
+	late.ask("more")
 	a.requireSilence()
 	p.Heal()
-	a.requireReply("+three\r\n")
+	a.requireReplies("three")
 }
 
 func TestRefuse_NewConnections(t *testing.T) {
-	s := startPeer(t, echo)
-	p := Start(t, s.addr)
-	a := connect(t, p.Addr())
-	a.send("hello")
-	a.requireReply("+hello\r\n")
+	_, p := startEcho(t)
+	a := greet(t, p)
 	p.Refuse()
 	requireRefused(t, p.Addr())
-	a.send("still here")
-	a.requireReply("+still here\r\n")
+	a.ask("still here")
 	p.Heal()
-	b := connect(t, p.Addr())
-	b.send("hello")
-	b.requireReply("+hello\r\n")
+	greet(t, p)
 	require.Equal(t, 3, p.Connections())
 }
 
@@ -125,23 +104,15 @@ func requireRefused(t *testing.T, addr string) {
 	(&client{t: t, Conn: c}).requireEnd()
 }
 
-func TestProxy_PassesEndsOn(t *testing.T) {
-	s := startPeer(t, echo)
-	p := Start(t, s.addr)
-	c := connect(t, p.Addr())
-	c.send("last words")
-	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
-	c.requireReply("+last words\r\n")
-	c.requireEnd()
-	require.Eventually(t, func() bool { return len(p.Conns()) == 0 }, patience, time.Millisecond)
-}
-
 func TestProxy_ClientsSpeakTLS(t *testing.T) {
 	s := startPeer(t, echo)
-	server, roots := selfSigned(t)
-	p := Start(t, s.addr, WithTLS(server))
+	web := httptest.NewTLSServer(nil) // it has a certificate
+	web.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	p := Start(t, s.addr, WithTLS(web.TLS))
 	dial := func(within time.Duration) (*client, error) {
-		c, err := tls.DialWithDialer(&net.Dialer{Timeout: within}, "tcp", p.Addr(), &tls.Config{RootCAs: roots, ServerName: "server.test"})
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: within}, "tcp", p.Addr(), &tls.Config{RootCAs: roots})
 		if err != nil {
 			return nil, err
 		}
@@ -152,9 +123,9 @@ func TestProxy_ClientsSpeakTLS(t *testing.T) {
 	require.NoError(t, err)
 	lost := p.On(Command("two")).LoseReplyAndCut()
 	c.send("one", "two", "three")
-	c.requireReply("+one\r\n")
+	c.requireReplies("one")
 	c.requireEnd()
-	require.Eventually(t, func() bool { return lost.Count() == 1 }, patience, time.Millisecond)
+	eventually(t, func() bool { return lost.Count() == 1 })
 
 	p.StallHandshakes()
 	_, err = dial(moment)
@@ -164,8 +135,7 @@ func TestProxy_ClientsSpeakTLS(t *testing.T) {
 	p.Heal()
 	c, err = dial(patience)
 	require.NoError(t, err)
-	c.send("hello")
-	c.requireReply("+hello\r\n")
+	c.ask("hello")
 
 	plain := connect(t, p.Addr())
 	plain.send("hello")

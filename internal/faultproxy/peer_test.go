@@ -94,6 +94,19 @@ func (p *peer) commands() []string {
 	return append([]string(nil), p.got...)
 }
 
+// ends returns how many connections have ended.
+func (p *peer) ends() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// startEcho starts a peer that echoes, and a proxy before it.
+func startEcho(t *testing.T) (*peer, *Proxy) {
+	s := startPeer(t, echo)
+	return s, Start(t, s.addr)
+}
+
 // echo answers every command with its words.
 func echo(args []string) string { return "+" + strings.Join(args, " ") + "\r\n" }
 
@@ -157,11 +170,48 @@ func (c *client) requireSilence() {
 	require.ErrorIs(c.t, err, os.ErrDeadlineExceeded, "%q came", got)
 }
 
-func awaitFired(t *testing.T, r *Rule) {
+// ask sends a command and requires its echo.
+func (c *client) ask(line string) {
+	c.t.Helper()
+	c.send(line)
+	c.requireReplies(line)
+}
+
+// requireReplies requires the echoes of these commands.
+func (c *client) requireReplies(lines ...string) {
+	c.t.Helper()
+	for _, line := range lines {
+		c.requireReply("+" + line + "\r\n")
+	}
+}
+
+// greet connects, and returns when the proxy has passed the connection on.
+func greet(t *testing.T, p *Proxy) *client {
+	t.Helper()
+	c := connect(t, p.Addr())
+	c.ask("hello")
+	return c
+}
+
+func eventually(t *testing.T, so func() bool) {
+	t.Helper()
+	require.Eventually(t, so, patience, time.Millisecond)
+}
+
+func awaitClosed(t *testing.T, c <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-r.Fired():
+	case <-c:
 	case <-time.After(patience):
-		require.FailNow(t, "the rule did not fire")
+		require.FailNow(t, "it did not happen")
+	}
+}
+
+func requireOpen(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+		require.FailNow(t, "it happened")
+	default:
 	}
 }
