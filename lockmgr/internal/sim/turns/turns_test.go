@@ -56,6 +56,14 @@ func managers(callers ...int) []Client {
 
 func threads(n int) Client { return Client{Name: fmt.Sprintf("J:%d", n), Callers: n, Direct: true} }
 
+// far returns a client like threads at a distance. Its messages come late, so a short pause of a manager is over before
+// the client tries.
+func far(n int, distance time.Duration) Client {
+	c := threads(n)
+	c.Distance = distance
+	return c
+}
+
 var cases = []shares{
 	{"1+1", managers(1, 1), 0.48},
 	{"1+250", managers(1, 250), 0}, // a turn of the one has one grant
@@ -66,6 +74,8 @@ var cases = []shares{
 	{"1+50 threads", append(managers(1), threads(50)), leastOfOne},
 	{"4x25", managers(25, 25, 25, 25), leastOfTwo},
 	{"near+far", []Client{{Name: "near", Callers: 25}, {Name: "far", Callers: 25, Distance: 30 * time.Millisecond}}, 0},
+	{"10+5 threads, far", append(managers(10), far(5, 15*time.Millisecond)), 0},
+	{"50+5 threads, farther", append(managers(50), far(5, 30*time.Millisecond)), 0},
 	{"hears+deaf", []Client{{Name: "hears", Callers: 25}, {Name: "deaf", Callers: 25, Deaf: true}}, 0},
 }
 
