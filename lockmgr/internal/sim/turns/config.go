@@ -40,8 +40,10 @@ type Client struct {
 	Name string
 	// Callers is how many of its goroutines or threads take turns.
 	Callers int
-	// Direct makes it a client without a handoff in memory.
+	// Direct makes it a client without a handoff in memory. Without callers it only subscribes.
 	Direct bool
+	// Late is when the callers of a direct client begin.
+	Late time.Duration
 	// Distance is the time of one way between client and server, without jitter.
 	// Zero means nearby.
 	Distance time.Duration

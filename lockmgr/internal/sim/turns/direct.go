@@ -46,9 +46,12 @@ func (c *direct) call(command, done func()) {
 }
 
 func (c *direct) begin() {
+	if c.cfg.Callers == 0 {
+		c.link.subscribe(channel, true, nil)
+	}
 	for i := range c.cfg.Callers {
 		t := &thread{c: c, id: uint64(i + 1)}
-		c.w.after(0, callerMax, t.ask)
+		c.w.after(c.cfg.Late, c.cfg.Late+callerMax, t.ask)
 	}
 }
 

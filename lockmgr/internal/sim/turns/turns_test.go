@@ -142,6 +142,27 @@ func TestTurns_OneCommandAGrant(t *testing.T) {
 	}
 }
 
+// Pauses in which nobody is heard get shorter, so a client that subscribes and never takes the lock costs a manager
+// less than half of its grants.
+func TestTurns_OneThatOnlySubscribes(t *testing.T) {
+	skipIfRaced(t)
+	cfg := Config{Seed: *seed, Clients: managers(10), Hold: 100 * time.Microsecond, Time: 2 * time.Second}
+	alone := run(t, cfg)
+	cfg.Clients = append(cfg.Clients, threads(0))
+	require.Greater(t, run(t, cfg).Grants, alone.Grants/2)
+}
+
+// Each sixteenth of these pauses is long enough for a client that comes later, with a round trip of 2 ms.
+func TestTurns_AThreadBesideOneThatOnlySubscribes(t *testing.T) {
+	skipIfRaced(t)
+	late := far(1, time.Millisecond)
+	late.Late = time.Second
+	for n := range *seeds {
+		cfg := Config{Seed: *seed + n, Clients: append(managers(10), threads(0), late), Hold: time.Millisecond, Time: 2 * time.Second}
+		require.Less(t, run(t, cfg).Clients[2].Gap, 350*time.Millisecond)
+	}
+}
+
 // TestDrain has four managers with 250 callers each. Each caller takes the lock once.
 func TestDrain(t *testing.T) {
 	skipIfRaced(t)
