@@ -130,7 +130,7 @@ func TestDrain_TakesFewCommands(t *testing.T) {
 	<-left
 	spent := clientCommands(t, s) - before
 	t.Logf("%d commands for %d handoffs", spent, waiters)
-	require.Less(t, spent, 50)
+	require.Less(t, spent, 25)
 }
 
 // clientCommands counts the commands that clients sent, without those that scripts
