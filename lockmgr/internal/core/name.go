@@ -205,7 +205,7 @@ func (m *Machine) rest(e *entry) {
 		m.becomeIdle(e)
 		c := n.makeDetails()
 		c.restUntil = m.now
-		if n.sub != subNone {
+		if n.sub != subNone || c.run.others > 0 {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
 	}
@@ -215,7 +215,7 @@ func (m *Machine) rest(e *entry) {
 }
 
 // restName drops the details of a name whose entries are all idle, when it is time to. The name is
-// remembered while its subscription lingers, or a suspect has time left.
+// remembered while its subscription lingers, or would if others want the name, or a suspect has time left.
 // Then restName releases what may have been left on the server. If nothing was left, the name has
 // no state any more, and settle forgets the name.
 func (m *Machine) restName(n *name) {

@@ -87,7 +87,6 @@ func (plain) queued(*name)                     {}
 func (plain) left(*Machine, *Request)          {}
 func (plain) granted(*Request)                 {}
 func (plain) trying()                          {}
-func (plain) answered(*Machine, *Reply)        {}
 func (plain) acquired(*name)                   {}
 func (plain) refused(*Machine, *entry, *Reply) {}
 func (plain) transferred(*Machine, *name)      {}
@@ -96,5 +95,13 @@ func (plain) told(*Machine, *name, Wake)       {}
 func (plain) signal(Wake)                      {}
 func (plain) hear(*Machine, *name)             {}
 func (plain) unsubscribed(*Machine, *name)     {}
+
+// answered gives a name details of its own if its release has left subscribers. Clients that stand in no line may
+// wait, though this manager was never refused.
+func (plain) answered(m *Machine, r *Reply) {
+	if n := r.Op.entry.of; r.Op.Verb == VerbRelease && r.OK && r.Subscribers > 0 && !n.hasDetails() {
+		n.makeDetails().special.answered(m, r)
+	}
+}
 
 func (plain) hears(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }

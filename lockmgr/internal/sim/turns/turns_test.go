@@ -72,6 +72,8 @@ var cases = []shares{
 	{"3+50 threads", append(managers(3), threads(50)), leastOfTwo},
 	{"1+1 thread", append(managers(1), threads(1)), leastOfOne},
 	{"1+50 threads", append(managers(1), threads(50)), leastOfOne},
+	{"1+1 thread, far", append(managers(1), far(1, 500*time.Microsecond)), 0},
+	{"1+5 threads, far", append(managers(1), far(5, 500*time.Microsecond)), 0},
 	{"4x25", managers(25, 25, 25, 25), leastOfTwo},
 	{"near+far", []Client{{Name: "near", Callers: 25}, {Name: "far", Callers: 25, Distance: 30 * time.Millisecond}}, 0},
 	{"10+5 threads, far", append(managers(10), far(5, 15*time.Millisecond)), 0},
