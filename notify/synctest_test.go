@@ -107,7 +107,6 @@ type record struct {
 	mu   sync.Mutex
 	wake notify.Wake
 	all  notify.Reason
-	n    int
 	err  error
 }
 
@@ -124,7 +123,6 @@ func follow(w *notify.Watch) *record {
 			}
 			r.wake = wake
 			r.all |= wake.Reason
-			r.n++
 			r.mu.Unlock()
 			next(wake.Seq)
 		})
@@ -135,7 +133,6 @@ func follow(w *notify.Watch) *record {
 
 func (r *record) last() notify.Wake { r.mu.Lock(); defer r.mu.Unlock(); return r.wake }
 func (r *record) failure() error    { r.mu.Lock(); defer r.mu.Unlock(); return r.err }
-func (r *record) count() int        { r.mu.Lock(); defer r.mu.Unlock(); return r.n }
 
 func TestConnection_IsKept(t *testing.T) {
 	bubble(t, func(*rueidis.ClientOption) {}, func(t *testing.T, p *pipes, client rueidis.Client) {
