@@ -82,7 +82,7 @@ func (b *book) promise2a(h *hold, now time.Time) {
 }
 
 // promise2b: a lock whose record a forced unlock has removed is passed on for a moment only, and not at all to a fenced
-// request. h has just been granted.
+// request. h has just been granted. own is set if its owner had the name already.
 func (b *book) promise2b(h *hold, own bool) {
 	w := b.w
 	if own || h.joined || w.set.kinds&(slowCallback|slowObserver) != 0 { // its caller may be told late

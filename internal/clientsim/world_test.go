@@ -78,7 +78,7 @@ type world struct {
 	// revived are the records, by name, that a failover has brought back: the release is among the changes
 	// that it lost.
 	revived  map[string][]string
-	gone     map[record]time.Time // when a command removed it
+	gone     map[record]time.Time // when a command removed a record
 	late     int                  // packets that came after their client had gone
 	seen     map[string]int
 	crowded  time.Time // until when a crowd is served

@@ -23,11 +23,13 @@ import "time"
 // soon: after six times the time from a release to the next grant, or 75 ms. A request that still waits when two
 // thirds of this are over sends an acquire.
 type early struct {
-	likely      bool          // a request is likely to come before its grant would
-	releasedAt  time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
-	joinedAt    time.Duration // when the first acquire after that release joined the line. Zero: none has
-	cycle       time.Duration // from a release to the next grant, lately. Not zero if a request is likely
-	standsUntil time.Duration // until when a request may wait without an acquire. Zero: no release has joined, or an acquire was sent since, or the lock may be free
+	likely     bool          // a request is likely to come before its grant would
+	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
+	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
+	cycle      time.Duration // from a release to the next grant, lately. Not zero if a request is likely
+	// standsUntil is until when a request may wait without an acquire. It is zero if no release has joined, if an
+	// acquire was sent since, or if the lock may be free.
+	standsUntil time.Duration
 }
 
 // learn estimates whether a request is likely. A lock is to be released that was granted at an instant.
