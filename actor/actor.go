@@ -5,9 +5,9 @@ import "time"
 // A Handler handles the messages of an actor, on the actor's goroutine. A method Stopped() of the
 // Handler, if any, is called on the same goroutine as the last thing, before Done is closed.
 type Handler[T any] interface {
-	// Handle is called with messages in the order of their arrival. The batch is
-	// empty when an alarm is due; a handler must put up with an empty batch at any
-	// time. The slice belongs to the actor again as soon as Handle returns.
+	// Handle is called with messages in the order of their arrival. The batch is empty when an
+	// alarm is due; a handler must put up with an empty batch at any time. The slice belongs to the
+	// actor again as soon as Handle returns.
 	//
 	// The result says how long the actor may sleep if nothing arrives: negative, until something
 	// does; zero, not at all. The result holds for a single sleep: the next call returns a new
@@ -49,8 +49,7 @@ func (a *Actor[T]) PostUrgent(m T) bool { return a.box.putUrgent(m) }
 // goroutine ends. Stop does not wait for the end: see Done. Further calls do nothing.
 func (a *Actor[T]) Stop() { a.box.close() }
 
-// Done is closed when the goroutine has ended: nothing of the handler runs any
-// more.
+// Done is closed when the goroutine has ended: nothing of the handler runs any more.
 func (a *Actor[T]) Done() <-chan struct{} { return a.done }
 
 // maxBatch is the largest number of ordinary messages in a call of Handle. maxBatch bounds how long

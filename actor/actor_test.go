@@ -60,7 +60,8 @@ func TestActor_KeepsTheOrderOfAProducer(t *testing.T) {
 	<-done
 }
 
-// busy is a handler that is in the middle of something until it is let go, and records what it gets.
+// busy is a handler that is in the middle of something until it is let go, and records what it
+// gets.
 type busy struct {
 	entered chan struct{}
 	leave   chan struct{}
@@ -148,7 +149,8 @@ func TestStop_HandlesTheAcceptedAndRefusesTheRest(t *testing.T) {
 	require.False(t, a.Post(5))
 }
 
-// What the handler posts comes with the next batch. After a sleep of zero the next batch may be empty.
+// What the handler posts comes with the next batch. After a sleep of zero the next batch may be
+// empty.
 func TestStop_FromTheHandler(t *testing.T) {
 	var got [][]int
 	var a *actor.Actor[int]

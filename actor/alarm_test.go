@@ -17,8 +17,8 @@ type call struct {
 	n  int
 }
 
-// recorder answers each message by sleeping as long as the message says, and an alarm by sleeping as
-// long as after says.
+// recorder answers each message by sleeping as long as the message says, and an alarm by sleeping
+// as long as after says.
 type recorder struct {
 	start time.Time
 	after time.Duration

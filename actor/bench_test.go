@@ -34,9 +34,9 @@ func (c *counter) Handle(batch []message) time.Duration {
 	return c.next
 }
 
-// BenchmarkPost is the cost of a message from post to handled, under more or less contention for the
-// mailbox. With an alarm, the handler asks to be called again in a second, as one with leases to renew
-// does.
+// BenchmarkPost is the cost of a message from post to handled, under more or less contention for
+// the mailbox. With an alarm, the handler asks to be called again in a second, as one with leases
+// to renew does.
 func BenchmarkPost(b *testing.B) {
 	for _, alarm := range []time.Duration{-1, time.Second} {
 		for _, producers := range []int{1, 16, 256} {
@@ -77,8 +77,8 @@ func (e echo) Handle(batch []message) time.Duration {
 	return e.next
 }
 
-// BenchmarkPingPong is a request to an actor and its answer, from 1 and from 256 callers that wait for
-// theirs each.
+// BenchmarkPingPong is a request to an actor and its answer, from 1 and from 256 callers that wait
+// for theirs each.
 func BenchmarkPingPong(b *testing.B) {
 	for _, alarm := range []time.Duration{-1, time.Second} {
 		for _, callers := range []int{1, 256} {
@@ -109,9 +109,9 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 }
 
-// BenchmarkBusyMachine is the time from a request to its answer while more goroutines compute than there
-// are processors. What counts is that an actor does not queue up behind them: the median stays where
-// BenchmarkPingPong has it.
+// BenchmarkBusyMachine is the time from a request to its answer while more goroutines compute than
+// there are processors. What counts is that an actor does not queue up behind them: the median
+// stays where BenchmarkPingPong has it.
 func BenchmarkBusyMachine(b *testing.B) {
 	var stop atomic.Bool
 	var wg sync.WaitGroup

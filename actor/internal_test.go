@@ -98,7 +98,8 @@ func TestMailbox_GrowsByDoubling(t *testing.T) {
 	require.LessOrEqual(t, grown, 18, "from 16 to a million")
 }
 
-// The timer is set as seldom as possible, because a handler names another instant after every batch.
+// The timer is set as seldom as possible, because a handler names another instant after every
+// batch.
 func TestAlarm_TimerIsNotSetWhileItIsEarlyEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wakes := make(chan struct{}, 10)

@@ -43,8 +43,8 @@ func (m *mailbox[T]) add(queue *[]T, x T) bool {
 	return true
 }
 
-// grow doubles the room. append grows large slices by less, and would copy a burst
-// several times over with the mutex held.
+// grow doubles the room. append grows large slices by less, and would copy a burst several times
+// over with the mutex held.
 func grow[T any](queue *[]T) {
 	*queue = append(make([]T, 0, max(2*len(*queue), 16)), *queue...)
 }

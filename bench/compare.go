@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// compare prints what changed between two runs. It returns 1 if holdfast became
-// worse.
+// compare prints what changed between two runs. It returns 1 if holdfast became worse.
 func (p program) compare(args []string) int {
 	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
 	flags.SetOutput(p.err)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// machine returns the properties on which figures depend. None of them identifies
-// the machine. loads is the file of load averages.
+// machine returns the properties on which figures depend. None of them identifies the machine.
+// loads is the file of load averages.
 func machine(loads string) result.Machine {
 	m := result.Machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(),

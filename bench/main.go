@@ -33,8 +33,8 @@ func main() {
 	os.Exit(program{out: os.Stdout, err: os.Stderr, measure: inChild, loads: "/proc/loadavg"}.main(ctx, os.Args[1:]))
 }
 
-// hidden is the main function of the processes that a run starts. It does not return
-// in such a process.
+// hidden is the main function of the processes that a run starts. It does not return in such a
+// process.
 func hidden(arg string) {
 	switch arg {
 	case measureArg:
@@ -210,8 +210,8 @@ func leftOut(w io.Writer, run *result.Run) {
 	}
 }
 
-// serve starts the server. Without one on PATH it falls back to the embedded
-// one, and every table says so.
+// serve starts the server. Without one on PATH it falls back to the embedded one, and every table
+// says so.
 func serve(binary string, embedded bool) (*server.Server, error) {
 	if embedded {
 		return server.Embedded()

@@ -36,8 +36,7 @@ func TestMain(m *testing.M) {
 	leakcheck.Main(m)
 }
 
-// bench runs the command on the embedded server and returns what it printed
-// and left behind.
+// bench runs the command on the embedded server and returns what it printed and left behind.
 func bench(t *testing.T, p program, args ...string) (string, *result.Run) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -138,8 +137,8 @@ func TestKinds_OneTable(t *testing.T) {
 	}
 }
 
-// measured measures for longer and longer, until the figures are right. In a short window a busy machine gets
-// little done, and what is under way at its ends has a large share.
+// measured measures for longer and longer, until the figures are right. In a short window a busy
+// machine gets little done, and what is under way at its ends has a large share.
 func measured(t *testing.T, s measure.Spec, right func(map[string]float64) bool) measure.Measure {
 	t.Helper()
 	for ; ; s.Window *= 3 {
@@ -172,8 +171,8 @@ func TestKinds_CommandsOfAPermit(t *testing.T) {
 	require.Greater(t, commands["one try a message"], 1.9)
 }
 
-// Handoffs within a client need no command each. Those from one client to another do, and the
-// order is that of arrival whoever waits.
+// Handoffs within a client need no command each. Those from one client to another do, and the order
+// is that of arrival whoever waits.
 func TestKinds_CommandsOfAFairHandoff(t *testing.T) {
 	s := redistest.Start(t)
 	burst := func(candidate string, interleaved bool) map[string]float64 {
@@ -380,8 +379,8 @@ func TestCommand_TellsABusyMachine(t *testing.T) {
 	require.NotContains(t, out, "BUSY", "the load is not known")
 }
 
-// A candidate that cannot do what is asked of it gets a row that says so, and
-// the others get theirs. Client-side caching is unknown to the embedded server.
+// A candidate that cannot do what is asked of it gets a row that says so, and the others get
+// theirs. Client-side caching is unknown to the embedded server.
 func TestRow_TellsWhatWentWrong(t *testing.T) {
 	out, run := bench(t, program{measure: hurried}, "uncontended", "-only", "holdfast,rueidislock tuned")
 	row := run.Tables[0].Rows[1]

@@ -35,8 +35,8 @@ type sizes struct {
 	java    *redisson.Program // nil: without Redisson
 }
 
-// javaWarmup is how long Redisson works at least before it is measured, in full. It goes on
-// until the JVM compiles little.
+// javaWarmup is how long Redisson works at least before it is measured, in full. It goes on until
+// the JVM compiles little.
 const javaWarmup = 6 * time.Second
 
 // verdicts are the questions that the report begins with, by workload.
@@ -266,8 +266,8 @@ func (z sizes) plans(command string) []*plan {
 			add(fmt.Sprintf("renewal/locks=%d", n),
 				fmt.Sprintf("%s locks are held and kept", number(n)),
 				fmt.Sprintf("The lease is %v for all. Redsync and bsm/redislock do not renew by themselves: a goroutine beside each lock does so every third of the lease, as their documentation shows.", lease),
-				// Each lease is renewed about eight times in the window. A smaller number would depend
-				// on where the window begins.
+				// Each lease is renewed about eight times in the window. A smaller number would
+				// depend on where the window begins.
 				measure.RenewalFigures, measure.Spec{Locks: n, Lease: lease, Window: pick(z, 3*lease, lease)}, who...)
 		}
 	case "idle":

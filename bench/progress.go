@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows what is running and how long it will take. It is nil, and shows
-// nothing, if the output is not a terminal.
+// progress shows what is running and how long it will take. It is nil, and shows nothing, if the
+// output is not a terminal.
 type progress struct {
 	bar   *progressbar.ProgressBar
 	plans []*plan
@@ -57,8 +57,8 @@ func (p *progress) done(pl *plan, candidate string, rep int, took time.Duration,
 	_ = p.bar.Add(1)
 }
 
-// remaining estimates the time that is left. A candidate takes as long as its last
-// repetition, or the shortest time of its workload if it has not run yet.
+// remaining estimates the time that is left. A candidate takes as long as its last repetition, or
+// the shortest time of its workload if it has not run yet.
 func (p *progress) remaining() time.Duration {
 	var d time.Duration
 	for _, pl := range p.plans {

@@ -30,9 +30,8 @@ type runner struct {
 	measure  func(context.Context, measure.Spec) measure.Measure
 }
 
-// A candidate has only slowReps repetitions if it fails, or takes longer than the
-// planned time plus slow. Its figures are so far from the others' that more
-// repetitions are not needed.
+// A candidate has only slowReps repetitions if it fails, or takes longer than the planned time plus
+// slow. Its figures are so far from the others' that more repetitions are not needed.
 const (
 	slow     = 6 * time.Second
 	slowReps = 2
@@ -42,8 +41,8 @@ const (
 // warm-up that it has begun.
 const javaStart = 30 * time.Second
 
-// run runs all candidates of a plan in turn, once for each repetition. When ctx
-// ends, it returns early with the samples that it has.
+// run runs all candidates of a plan in turn, once for each repetition. When ctx ends, it returns
+// early with the samples that it has.
 func (r *runner) run(ctx context.Context, p *plan) error {
 	took, lame := map[string]time.Duration{}, map[string]bool{}
 	for _, name := range p.candidates {
@@ -114,8 +113,8 @@ func flush(ctx context.Context, addr string) error {
 	return err
 }
 
-// inChild runs a measurement in its own process. The measurement has its own time
-// limit. A process that goes on after that is killed.
+// inChild runs a measurement in its own process. The measurement has its own time limit. A process
+// that goes on after that is killed.
 func inChild(ctx context.Context, s measure.Spec) measure.Measure {
 	failed := func(err error) measure.Measure { return measure.Measure{Problem: err.Error()} }
 	self, err := os.Executable()
@@ -155,8 +154,8 @@ func inChild(ctx context.Context, s measure.Spec) measure.Measure {
 	return m
 }
 
-// measureMain is the main function of such a process. It does not wait for the
-// candidate to clean up, because the process ends.
+// measureMain is the main function of such a process. It does not wait for the candidate to clean
+// up, because the process ends.
 func measureMain(in io.Reader, out io.Writer) int {
 	d := json.NewDecoder(in)
 	var s measure.Spec

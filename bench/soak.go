@@ -20,13 +20,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
-// soakClientEnv names the environment variable that makes the workers use a client
-// that is broken on purpose. The run must fail then. See package soak.
+// soakClientEnv names the environment variable that makes the workers use a client that is broken
+// on purpose. The run must fail then. See package soak.
 const soakClientEnv = "HOLDFAST_SOAK_CLIENT"
 
-// soak runs workers under faults and prints the verdict. The status is 1 if
-// there was a violation or the run could not take place, and 2 for bad
-// arguments.
+// soak runs workers under faults and prints the verdict. The status is 1 if there was a violation
+// or the run could not take place, and 2 for bad arguments.
 func (p program) soak(ctx context.Context, args []string) int {
 	c := soak.Config{Client: os.Getenv(soakClientEnv)}
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
@@ -203,8 +202,8 @@ func writeVerdict(path string, r *soak.Result, violations []string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// status shows the progress in one line. It is nil, and shows nothing, if the output
-// is not a terminal.
+// status shows the progress in one line. It is nil, and shows nothing, if the output is not a
+// terminal.
 type status struct {
 	bar    *progressbar.ProgressBar
 	length time.Duration

@@ -76,8 +76,8 @@ func TestSoak_FailsABrokenClient(t *testing.T) {
 	require.Contains(t, out, "go run ./bench soak -seed 4 -d "+length.String(), "how to repeat it")
 }
 
-// soakUntil runs for longer and longer, until the output has what is wanted. A busy machine gets little
-// done in a short run.
+// soakUntil runs for longer and longer, until the output has what is wanted. A busy machine gets
+// little done in a short run.
 func soakUntil(t *testing.T, d time.Duration, run func(time.Duration) string, want ...string) (out string) {
 	t.Helper()
 	missing := func(text string) bool { return !regexp.MustCompile(text).MatchString(out) }

@@ -82,8 +82,8 @@ func TestAny_Cancelled(t *testing.T) {
 	require.Equal(t, [][]int{nil, {2}}, p.returned())
 }
 
-// In every race, each value that a future accepted is in exactly one place: it is in
-// the result, or it was dropped.
+// In every race, each value that a future accepted is in exactly one place: it is in the result, or
+// it was dropped.
 func TestCombinator_LosesNothing(t *testing.T) {
 	for i := range 4000 {
 		var accepted, dropped atomic.Int64

@@ -30,8 +30,8 @@ func BenchmarkCallback(b *testing.B) {
 	}
 }
 
-// BenchmarkAwait passes each request to another goroutine and waits for the result,
-// which takes two goroutine switches.
+// BenchmarkAwait passes each request to another goroutine and waits for the result, which takes two
+// goroutine switches.
 func BenchmarkAwait(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -58,8 +58,8 @@ func BenchmarkAwait(b *testing.B) {
 	}
 }
 
-// BenchmarkPendingMemory reports the memory of a pending future, without a waiter
-// and with each kind of waiter.
+// BenchmarkPendingMemory reports the memory of a pending future, without a waiter and with each
+// kind of waiter.
 func BenchmarkPendingMemory(b *testing.B) {
 	const n = 100_000
 	for _, bench := range []struct {

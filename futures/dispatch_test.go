@@ -39,8 +39,8 @@ var settlements = map[string]func(*futures.Promise[*lease]) bool{
 	"cancelled": func(p *futures.Promise[*lease]) bool { return p.Future().Cancel() },
 }
 
-// The goroutine that settles a future runs no callback of a source that
-// dispatches. All callbacks of a future are dispatched together.
+// The goroutine that settles a future runs no callback of a source that dispatches. All callbacks
+// of a future are dispatched together.
 func TestDispatcher_RunsTheCallbacks(t *testing.T) {
 	for name, settle := range settlements {
 		t.Run(name, func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestCombinator_PassesTheDispatcherOn(t *testing.T) {
 	require.Equal(t, 2, ran)
 }
 
-// An input that is cancelled because another one failed calls back by its own
-// dispatcher, after the callbacks of the one that failed.
+// An input that is cancelled because another one failed calls back by its own dispatcher, after the
+// callbacks of the one that failed.
 func TestCombinator_CancelledInputsAreDispatched(t *testing.T) {
 	var q queue
 	a, b := q.promise(), q.promise()
@@ -129,8 +129,7 @@ func TestCombinator_CancelledInputsAreDispatched(t *testing.T) {
 	require.Equal(t, []string{"failed", "cancelled"}, order)
 }
 
-// drop is code of the caller, so it is dispatched too. If it is nil, values go back
-// at once.
+// drop is code of the caller, so it is dispatched too. If it is nil, values go back at once.
 func TestDrop_IsDispatched(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		var q queue

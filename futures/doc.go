@@ -1,5 +1,5 @@
-// Package futures provides one-shot results. A writer resolves a Promise, and
-// readers read the result from its Future.
+// Package futures provides one-shot results. A writer resolves a Promise, and readers read the
+// result from its Future.
 //
 //	                                     Result, Await, OnDone
 //	          Resolve(v, nil)           ┌──────────────────────▶ taken: v, for good

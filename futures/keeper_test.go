@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-// A value has exactly one keeper: the future until a reader takes it, the reader
-// from then on.
+// A value has exactly one keeper: the future until a reader takes it, the reader from then on.
 
 func offered() (*futures.Future[*lease], *cancels) {
 	p, c := new(futures.Promise[*lease]), &cancels{}
@@ -80,8 +79,8 @@ func TestCancel_LeavesATakenValue(t *testing.T) {
 	}
 }
 
-// Of all that settle, take or cancel a future at once, one side wins for all. No value is lost: the readers
-// get it, its Source gets it back, or its writer keeps it.
+// Of all that settle, take or cancel a future at once, one side wins for all. No value is lost: the
+// readers get it, its Source gets it back, or its writer keeps it.
 func TestFuture_Races(t *testing.T) {
 	for i := range 5000 {
 		var p futures.Promise[*lease]

@@ -172,8 +172,7 @@ func startAgent(version, classPath string) (*agent, error) {
 	return a, nil
 }
 
-// expect registers a call. The first one has the ID 0, which is that of the
-// agent's first line.
+// expect registers a call. The first one has the ID 0, which is that of the agent's first line.
 func (a *agent) expect(what string) *call {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -244,8 +243,7 @@ func (c *call) answered() bool {
 	}
 }
 
-// result waits for the answer and returns its error, if it is one. A missing
-// answer fails the test.
+// result waits for the answer and returns its error, if it is one. A missing answer fails the test.
 func (c *call) result(t testing.TB) error {
 	t.Helper()
 	got := redistest.Must(c.await(answerTimeout))(t)

@@ -80,8 +80,8 @@ func (c *cluster) ports() (all []int) {
 	return all
 }
 
-// suffixes returns one ending of the test's name for each master. Each master has the slot of
-// the name with one of them.
+// suffixes returns one ending of the test's name for each master. Each master has the slot of the
+// name with one of them.
 func (c *cluster) suffixes(t testing.TB, title string) []string {
 	t.Helper()
 	bySlot := make(map[*redistest.Server]string)
@@ -96,8 +96,8 @@ func (c *cluster) suffixes(t testing.TB, title string) []string {
 	return all
 }
 
-// A clusterKind is a lock that is measured in a cluster: the kind that one side has and the
-// kind that the other side waits for.
+// A clusterKind is a lock that is measured in a cluster: the kind that one side has and the kind
+// that the other side waits for.
 type clusterKind struct {
 	title, holds, waits string
 	rounds              int // for each side that waits
@@ -116,9 +116,9 @@ var goOptions = map[string][]lockmgr.LockOption{
 	"lock": nil, "fair": {fairly}, "read": {reading}, "write": {writing},
 }
 
-// Each side waits while the other one has the lock, and gets it by the message of the unlock.
-// A waiter that does not get the message waits for the end of the lease of 30 s, and one of
-// Go that waits for a fair lock for about a second.
+// Each side waits while the other one has the lock, and gets it by the message of the unlock. A
+// waiter that does not get the message waits for the end of the lease of 30 s, and one of Go that
+// waits for a fair lock for about a second.
 func TestCluster_WakeUps(t *testing.T) {
 	worlds := startWorlds(t)
 	for _, c := range clusterCases {
@@ -230,8 +230,8 @@ func (w *world) startGoWaitOf(t testing.TB, g goSide, kind, name string) *wait {
 	return waiting
 }
 
-// promptLimit bounds the p99 of the times that waiters take to get a lock that was unlocked. A waiter that hears no
-// message takes a second or more.
+// promptLimit bounds the p99 of the times that waiters take to get a lock that was unlocked. A
+// waiter that hears no message takes a second or more.
 const promptLimit = 500 * time.Millisecond
 
 // requirePrompt checks that 99 of 100 waiters got the lock within promptLimit.
@@ -267,9 +267,9 @@ type failover struct {
 // master. A waiter of Java gets the lock at the end of the lease.
 const atOnceLease = 10 * time.Second
 
-// A waiter of each side waits when the master of their lock is killed. They get the lock from
-// its replica one after the other. Redisson looks for new masters every 5 s, and subscribes
-// again then. It does not hear an earlier unlock.
+// A waiter of each side waits when the master of their lock is killed. They get the lock from its
+// replica one after the other. Redisson looks for new masters every 5 s, and subscribes again then.
+// It does not hear an earlier unlock.
 func TestCluster_Failover(t *testing.T) {
 	worlds := startWorlds(t)
 	for _, c := range clusterCases {

@@ -1,5 +1,5 @@
-// Package interop tests holdfast against a real Redisson. It has no code of its
-// own besides the tests; README.md says how to run them and what they have shown.
+// Package interop tests holdfast against a real Redisson. It has no code of its own besides the
+// tests; README.md says how to run them and what they have shown.
 //
 // # The parts
 //
@@ -9,46 +9,44 @@
 //	   │              │
 //	   └── agent: a JVM with Redisson clients ── one Java thread for each owner
 //
-// The agent is the Maven project in agent/. It takes locks as it is told, line by
-// line. The tests drive both sides and look at the records with a connection of
-// their own. Each test runs once for each version of Redisson, as a subtest.
+// The agent is the Maven project in agent/. It takes locks as it is told, line by line. The tests
+// drive both sides and look at the records with a connection of their own. Each test runs once for
+// each version of Redisson, as a subtest.
 //
 // # Life of the children
 //
-// A version's server and its agent start with the first test of that version and
-// serve all others, which use names of their own. TestMain stops them. The tests
-// of killed processes start another agent, or this test binary as a child. Each test
-// in a cluster starts a cluster for each version and kind of channels. It uses the agent of
-// the version.
+// A version's server and its agent start with the first test of that version and serve all others,
+// which use names of their own. TestMain stops them. The tests of killed processes start another
+// agent, or this test binary as a child. Each test in a cluster starts a cluster for each version
+// and kind of channels. It uses the agent of the version.
 //
-// Every child is stopped by its process ID. On Linux the kernel also kills it when
-// the test binary dies. An agent ends as well when its standard input does. All
-// listen on or connect to 127.0.0.1 only.
+// Every child is stopped by its process ID. On Linux the kernel also kills it when the test binary
+// dies. An agent ends as well when its standard input does. All listen on or connect to 127.0.0.1
+// only.
 //
-// Tests that mostly wait run with both versions at a time: see together. So do the
-// failovers of a cluster.
+// Tests that mostly wait run with both versions at a time: see together. So do the failovers of a
+// cluster.
 //
 // # The build
 //
-// The first test of a version builds the agent with Maven, into
-// agent/target/VERSION, unless that folder was built from the same sources
-// before. Maven runs offline first, and with its repositories if that fails.
+// The first test of a version builds the agent with Maven, into agent/target/VERSION, unless that
+// folder was built from the same sources before. Maven runs offline first, and with its
+// repositories if that fails.
 //
 // # The protocol
 //
-// A command is one line of JSON on the agent's standard input, an answer is one
-// line on its standard output:
+// A command is one line of JSON on the agent's standard input, an answer is one line on its
+// standard output:
 //
 //	{"id":7,"op":"lock","client":"java","thread":"a","kind":"lock","name":"orders:42","lease":3000}
 //	{"id":7}
 //	{"id":8,"op":"unlock","client":"java","thread":"b","kind":"lock","name":"orders:42"}
 //	{"id":8,"error":"IllegalMonitorStateException","message":"attempt to unlock lock, not locked by ..."}
 //
-// Each thread that commands name is a Java thread with a queue of its own, as a
-// Redisson owner is a client and a thread. Its commands run in order; those of
-// different threads overlap, and the answers come as commands end. The first line
-// of an agent is {"id":0,"value":"ready"}. Lines that it cannot read are reported
-// on standard error and have no answer.
+// Each thread that commands name is a Java thread with a queue of its own, as a Redisson owner is a
+// client and a thread. Its commands run in order; those of different threads overlap, and the
+// answers come as commands end. The first line of an agent is {"id":0,"value":"ready"}. Lines that
+// it cannot read are reported on standard error and have no answer.
 //
 // The commands are:
 //
@@ -71,10 +69,9 @@
 //	             With readers, those of the kind read look whether somebody writes.
 //	             Those of the kind semaphore count what is taken: see PermitTurn
 //
-// kind is lock, fair, nonReentrantFair (not in 3.16.8), read, write, spin, fenced
-// (not in 3.16.8), multi (with names) or semaphore, which is
-// RPermitExpirableSemaphore. The value of lock is then the permit, which unlock
-// gives back. A semaphore has more commands:
+// kind is lock, fair, nonReentrantFair (not in 3.16.8), read, write, spin, fenced (not in 3.16.8),
+// multi (with names) or semaphore, which is RPermitExpirableSemaphore. The value of lock is then
+// the permit, which unlock gives back. A semaphore has more commands:
 //
 //	acquire, tryAcquire  permits permits, one by default; wait and lease are those
 //	                     of a lock. The value has their IDs; it is empty if a try
@@ -89,8 +86,8 @@
 //
 // # Failures
 //
-// Without HOLDFAST_INTEROP=1 all tests are skipped. With it, a missing java, mvn or
-// redis-server, a failed build and an agent that does not start are failures, and
-// fail each test of the version. A command that is not answered within its time
-// fails its test with the last lines of the agent's standard error.
+// Without HOLDFAST_INTEROP=1 all tests are skipped. With it, a missing java, mvn or redis-server, a
+// failed build and an agent that does not start are failures, and fail each test of the version. A
+// command that is not answered within its time fails its test with the last lines of the agent's
+// standard error.
 package interop

@@ -202,8 +202,8 @@ func TestFair_ForceUnlock(t *testing.T) {
 	})
 }
 
-// A re-entry needs no turn: it comes before those that wait. The other side sees that the
-// lock is held until the last unlock.
+// A re-entry needs no turn: it comes before those that wait. The other side sees that the lock is
+// held until the last unlock.
 func TestFair_Reentry(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := w.fairName(t, "")
@@ -269,8 +269,8 @@ func TestFair_UnlockByOthers(t *testing.T) {
 	})
 }
 
-// A fixed lease ends, the next one gets the lock, and the late unlock of the former holder
-// does not touch it.
+// A fixed lease ends, the next one gets the lock, and the late unlock of the former holder does not
+// touch it.
 func TestFair_LateUnlock(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
@@ -379,8 +379,8 @@ func TestFair_WatchdogsOutlastWaiters(t *testing.T) {
 	})
 }
 
-// Redisson's fair lock that is not reentrant has the same records. It throws when its own
-// thread asks again.
+// Redisson's fair lock that is not reentrant has the same records. It throws when its own thread
+// asks again.
 func TestFair_NotReentrant(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		if w.version == oldest {
@@ -427,8 +427,8 @@ func TestFair_Names(t *testing.T) {
 	})
 }
 
-// 3.16.8 maps the name of the lock, and not those of the queue and of the deadlines. So the
-// sides exclude each other, and have two queues.
+// 3.16.8 maps the name of the lock, and not those of the queue and of the deadlines. So the sides
+// exclude each other, and have two queues.
 func TestFair_NameMapper(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{Prefix: "app:"}).thread("a").fair()

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// deathSlack is how much later than the end of what a dead process left the next one may
-	// have the lock.
+	// deathSlack is how much later than the end of what a dead process left the next one may have
+	// the lock.
 	deathSlack = 2 * time.Second
-	// mostScripts is how many scripts a manager may run in a second while a dead place is
-	// before its own.
+	// mostScripts is how many scripts a manager may run in a second while a dead place is before
+	// its own.
 	mostScripts = 4
 )
 
@@ -38,8 +38,8 @@ type deathScene struct {
 	asked uint64
 }
 
-// play has a member of each scene die, and checks that those behind it get the lock when
-// what it had is over, not before, and do not ask all the time.
+// play has a member of each scene die, and checks that those behind it get the lock when what it
+// had is over, not before, and do not ask all the time.
 func play(t *testing.T, scenes []*deathScene) {
 	for _, s := range scenes {
 		s.die(t)
@@ -77,13 +77,13 @@ func play(t *testing.T, scenes []*deathScene) {
 	}
 }
 
-// A process of Go dies while it waits: its place costs those behind it five seconds at most.
-// Or it dies while it has the lock: then the next one has it when the lease has ended.
+// A process of Go dies while it waits: its place costs those behind it five seconds at most. Or it
+// dies while it has the lock: then the next one has it when the lease has ended.
 //
-// A thread of 3.16.8 that waits for longer than the lease was when it came does not look
-// again before it is told. If a process dies that has the lock, nobody tells it, which is so
-// with Redisson alone, too. If Go waits as well, Go tells it. If a process dies that waits, a thread
-// of 3.16.8 alone behind it looks when the time is over that it was told: it does not hear that the
+// A thread of 3.16.8 that waits for longer than the lease was when it came does not look again
+// before it is told. If a process dies that has the lock, nobody tells it, which is so with
+// Redisson alone, too. If Go waits as well, Go tells it. If a process dies that waits, a thread of
+// 3.16.8 alone behind it looks when the time is over that it was told: it does not hear that the
 // unlock has shortened the dead place.
 func TestFair_GoDies(t *testing.T) {
 	const lives = deadLease + time.Second // so that it has moved its deadline, and renewed its lease

@@ -15,12 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The tests of this file are about failures of Redisson's fair lock that users have
-// reported. The numbers are those of the issues. Go does not fail so, beside threads of
-// Redisson that wait in the same queue.
+// The tests of this file are about failures of Redisson's fair lock that users have reported. The
+// numbers are those of the issues. Go does not fail so, beside threads of Redisson that wait in the
+// same queue.
 
-// Requests with short waits and long leases come and go, and the deadlines do not pile up
-// (#1104).
+// Requests with short waits and long leases come and go, and the deadlines do not pile up (#1104).
 func TestFair_ShortWaitsWithLongLeases(t *testing.T) {
 	const (
 		wait   = 200 * time.Millisecond
@@ -134,8 +133,8 @@ func TestFair_HundredsWithFixedLeases(t *testing.T) {
 
 // Go waits for longer than Redisson keeps a place, and is woken (#3004).
 //
-// A thread of Java that is first in the queue does lose its place. 4.7.0 looks again when the
-// lease that it was told is over, and joins again at the end. 3.16.8 may sleep without end.
+// A thread of Java that is first in the queue does lose its place. 4.7.0 looks again when the lease
+// that it was told is over, and joins again at the end. 3.16.8 may sleep without end.
 func TestFair_WaitsBeyondTheWaitTime(t *testing.T) {
 	const (
 		wait  = time.Second // five minutes by default
@@ -197,8 +196,7 @@ func TestFair_LeasesThatEnd(t *testing.T) {
 	})
 }
 
-// The server does not answer while waits of Go end. It has none of their places afterwards
-// (#5019).
+// The server does not answer while waits of Go end. It has none of their places afterwards (#5019).
 func TestFair_TimeoutsLeaveNoPlace(t *testing.T) {
 	const (
 		wait  = 300 * time.Millisecond

@@ -25,8 +25,8 @@ func waitsKeyOf(name string) string { return queueKeyOf(name) + ":waits" }
 
 func (j thread) fair() thread { return j.as("fair") }
 
-// fairName returns the name of a test's fair lock. At the end of the test its queue must be
-// gone. What Go has noted of Redisson's members may stay if a thread of Java was the last.
+// fairName returns the name of a test's fair lock. At the end of the test its queue must be gone.
+// What Go has noted of Redisson's members may stay if a thread of Java was the last.
 func (w *world) fairName(t testing.TB, suffix string) string {
 	t.Helper()
 	name := t.Name() + suffix
@@ -217,8 +217,8 @@ return out`
 	return all
 }
 
-// handFairOver has each side wait for the other once. The Java name is that which the
-// NameMapper of its client, if any, turns into the name.
+// handFairOver has each side wait for the other once. The Java name is that which the NameMapper of
+// its client, if any, turns into the name.
 func (w *world) handFairOver(t testing.TB, m *lockmgr.Manager, java thread, name, javaName string) []time.Duration {
 	t.Helper()
 	j := java.fair()

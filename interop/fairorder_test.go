@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Members of two managers and of two clients have the lock in the order in which they have
-// joined.
+// Members of two managers and of two clients have the lock in the order in which they have joined.
 func TestFair_Order(t *testing.T) {
 	const rounds, members = 8, 12
 	each(t, func(t *testing.T, w *world) {
@@ -42,8 +41,8 @@ func TestFair_Order(t *testing.T) {
 	})
 }
 
-// Those that give up leave the queue, and those behind them keep their order. Some give up
-// while they wait, some when it is their turn.
+// Those that give up leave the queue, and those behind them keep their order. Some give up while
+// they wait, some when it is their turn.
 func TestFair_OrderWhenSomeGiveUp(t *testing.T) {
 	const wait = 700 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
@@ -79,15 +78,15 @@ func TestFair_OrderWhenSomeGiveUp(t *testing.T) {
 }
 
 const (
-	// moved is how soon the deadlines of Go are right again when something has changed. Go
-	// moves them once in 1.25 s.
+	// moved is how soon the deadlines of Go are right again when something has changed. Go moves
+	// them once in 1.25 s.
 	moved = 1500 * time.Millisecond
 	// placeTime is for how long a place of Go lasts, beyond the waits of Java before it.
 	placeTime = 5 * time.Second
 )
 
-// A lineWatch looks at the queue of a fair lock all the time. No place of Go that waits may
-// leave the queue or come close to its deadline.
+// A lineWatch looks at the queue of a fair lock all the time. No place of Go that waits may leave
+// the queue or come close to its deadline.
 type lineWatch struct {
 	members []*member
 	done    chan struct{}
@@ -136,9 +135,9 @@ func (v *lineWatch) end(t testing.TB) {
 	require.Greater(t, v.least, placeTime/5)
 }
 
-// wrongDeadlines describes the places of Go whose deadline is not that of the waits of the
-// Java threads before it and five seconds, or a little less. first is what may be added to
-// the wait of the first thread, which can't be read.
+// wrongDeadlines describes the places of Go whose deadline is not that of the waits of the Java
+// threads before it and five seconds, or a little less. first is what may be added to the wait of
+// the first thread, which can't be read.
 func (w *world) wrongDeadlines(t testing.TB, name string, first time.Duration, members []*member, waits map[*member]time.Duration) (text string) {
 	t.Helper()
 	left, sum := w.left(t, name), time.Duration(0)
@@ -154,8 +153,7 @@ func (w *world) wrongDeadlines(t testing.TB, name string, first time.Duration, m
 	return text
 }
 
-// requireDeadlines waits until the deadlines of Go are right. They must be so within a short
-// time.
+// requireDeadlines waits until the deadlines of Go are right. They must be so within a short time.
 func (w *world) requireDeadlines(t testing.TB, name string, first time.Duration, members []*member, waits map[*member]time.Duration) {
 	t.Helper()
 	var wrong string
@@ -167,9 +165,9 @@ func (w *world) requireDeadlines(t testing.TB, name string, first time.Duration,
 	require.Less(t, time.Since(begin), 2*moved)
 }
 
-// A Redisson thread that gets the lock or gives up takes its wait, by default five minutes,
-// off the deadlines of all behind it. The places of Go stay where they are, for longer than
-// a place lasts, over all handoffs, and their deadlines are right again soon.
+// A Redisson thread that gets the lock or gives up takes its wait, by default five minutes, off the
+// deadlines of all behind it. The places of Go stay where they are, for longer than a place lasts,
+// over all handoffs, and their deadlines are right again soon.
 func TestFair_Deadlines(t *testing.T) {
 	const (
 		forever = 5 * time.Minute
@@ -226,8 +224,8 @@ func TestFair_Deadlines(t *testing.T) {
 	})
 }
 
-// A thread of Java waits again, with another wait than before. Go must not take it for the
-// former one: the thread takes five minutes off those behind it when it gets the lock.
+// A thread of Java waits again, with another wait than before. Go must not take it for the former
+// one: the thread takes five minutes off those behind it when it gets the lock.
 func TestFair_JavaWaitsAnew(t *testing.T) {
 	const short = 300 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
@@ -263,10 +261,9 @@ func TestFair_JavaWaitsAnew(t *testing.T) {
 	})
 }
 
-// The lock is free, and the first one in the queue has not heard of it. With Redisson alone
-// that is so when a thread is told just when its wait ends: it leaves, and tells nobody. The
-// next one sleeps for the TTL that it was told, or for ever. Go, which waits behind it, tells
-// it.
+// The lock is free, and the first one in the queue has not heard of it. With Redisson alone that is
+// so when a thread is told just when its wait ends: it leaves, and tells nobody. The next one
+// sleeps for the TTL that it was told, or for ever. Go, which waits behind it, tells it.
 func TestFair_GoTellsTheFirst(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := w.fairName(t, "")

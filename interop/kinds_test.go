@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The tests of this file show that the agent can take all kinds of lock. Two
-// Redisson clients share them; holdfast has only some of these kinds.
+// The tests of this file show that the agent can take all kinds of lock. Two Redisson clients share
+// them; holdfast has only some of these kinds.
 
 func (w *world) two(t testing.TB) (a, b *client) {
 	t.Helper()

@@ -38,9 +38,9 @@ const (
 	mixedWorkers = 4 // of each side
 )
 
-// Both sides add to a counter under one lock until it has reached 10,000, by a
-// GET and a SET. A second holder would be seen twice: it finds the other one inside,
-// or overwrites its count, and then the grants are more than the counter says.
+// Both sides add to a counter under one lock until it has reached 10,000, by a GET and a SET. A
+// second holder would be seen twice: it finds the other one inside, or overwrites its count, and
+// then the grants are more than the counter says.
 func TestLock_MixedGrants(t *testing.T) {
 	for _, c := range []struct {
 		title string
@@ -109,8 +109,8 @@ func (w *world) countTogether(t *testing.T, o lockmgr.Options) (ours, theirs int
 	return grants.Load(), r.Grants
 }
 
-// count adds one to the counter as Load.java does. alone reports whether nobody else
-// was inside. more reports whether the limit was not reached.
+// count adds one to the counter as Load.java does. alone reports whether nobody else was inside.
+// more reports whether the limit was not reached.
 func (w *world) count(counter, inside string, limit int64) (alone, more bool, err error) {
 	c := w.redis
 	n, err := c.Do(background, c.B().Incr().Key(inside).Build()).AsInt64()
@@ -137,8 +137,8 @@ const (
 	turnWindow     = 3 * time.Second
 )
 
-// Both sides want one lock all the time: few goroutines and many threads. They
-// share time. What is measured is how often each side is seen in the record.
+// Both sides want one lock all the time: few goroutines and many threads. They share time. What is
+// measured is how often each side is seen in the record.
 func TestLock_TurnsByTime(t *testing.T) {
 	for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 		t.Run(fmt.Sprint("held for ", hold), func(t *testing.T) {
@@ -158,16 +158,16 @@ func TestLock_TurnsByTime(t *testing.T) {
 					share, m.Stats().StoodBack, ours.grants.Load(), r.Grants, time.Duration(ours.longest.Load()).Seconds(),
 					float64(r.Longest)/1000, r.Fewest, r.Most)
 				require.Empty(t, r.Errors)
-				// The aim is 40 to 60 %. Runs on a busy machine had up to 72 % at a hold
-				// of 1 ms: see README.md.
+				// The aim is 40 to 60 %. Runs on a busy machine had up to 72 % at a hold of 1 ms:
+				// see README.md.
 				require.InDelta(t, 50, share, 30, "Go's part of the time, in percent")
 			})
 		})
 	}
 }
 
-// The same with two Redisson clients and no Go, for comparison. Redisson promises
-// nothing here, so nothing is asserted.
+// The same with two Redisson clients and no Go, for comparison. Redisson promises nothing here, so
+// nothing is asserted.
 func TestLock_TurnsOfRedissonAlone(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
@@ -224,8 +224,9 @@ func startTurns(t testing.TB, m *lockmgr.Manager, name string, hold time.Duratio
 	return s
 }
 
-// share looks at a record at random instants until end, and longer if the machine is busy. Of the times
-// at which it finds one, it returns the percentage with a holder of the given client or manager.
+// share looks at a record at random instants until end, and longer if the machine is busy. Of the
+// times at which it finds one, it returns the percentage with a holder of the given client or
+// manager.
 func (w *world) share(t testing.TB, name, uuid string, end time.Time) float64 {
 	t.Helper()
 	var ours, all int

@@ -144,16 +144,15 @@ func TestLock_GoWaitsForJava(t *testing.T) {
 	})
 }
 
-// requireWoken checks that waiters got the lock by a message, and soon. The lease is
-// 30 s, so it cannot have been the end of that.
+// requireWoken checks that waiters got the lock by a message, and soon. The lease is 30 s, so it
+// cannot have been the end of that.
 func requireWoken(t testing.TB, who string, took []time.Duration) {
 	t.Helper()
 	requireHeard(t, who, took)
 	require.Less(t, median(took), wakeLimit)
 }
 
-// requireHeard is requireWoken for so few waits that a busy machine may make half of
-// them slow.
+// requireHeard is requireWoken for so few waits that a busy machine may make half of them slow.
 func requireHeard(t testing.TB, who string, took []time.Duration) {
 	t.Helper()
 	longest := slices.Max(took)
@@ -161,9 +160,9 @@ func requireHeard(t testing.TB, who string, took []time.Duration) {
 	require.Less(t, longest, heardLimit)
 }
 
-// The connections that carry the messages are cut, and the unlock comes before they
-// are back. Go looks at the lock when it listens again. Redisson does not: its waiter
-// has the lock when the TTL is over that it was told.
+// The connections that carry the messages are cut, and the unlock comes before they are back. Go
+// looks at the lock when it listens again. Redisson does not: its waiter has the lock when the TTL
+// is over that it was told.
 func TestLock_UnlockWhileNobodyListens(t *testing.T) {
 	const lease = 4 * time.Second
 	together(t, func(t *testing.T, w *world) {
@@ -289,8 +288,8 @@ func TestLock_UnlockByAnotherJavaThread(t *testing.T) {
 	})
 }
 
-// A fixed lease ends, the other side gets the lock, and the late unlock of the
-// former holder fails and does not touch it.
+// A fixed lease ends, the other side gets the lock, and the late unlock of the former holder fails
+// and does not touch it.
 func TestLock_LateUnlock(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {

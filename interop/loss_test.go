@@ -33,8 +33,7 @@ func TestLock_JavaForceUnlocksGo(t *testing.T) {
 	})
 }
 
-// A holder that has not yet heard of the forceUnlock gives back nothing of the next
-// holder's.
+// A holder that has not yet heard of the forceUnlock gives back nothing of the next holder's.
 func TestLock_UnlockAfterAForceUnlock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
@@ -49,8 +48,8 @@ func TestLock_UnlockAfterAForceUnlock(t *testing.T) {
 	})
 }
 
-// A manager that listens for unlocks, as it has waited for the lock, hears of the
-// forceUnlock by its message. A goroutine that waits gets a new hold.
+// A manager that listens for unlocks, as it has waited for the lock, hears of the forceUnlock by
+// its message. A goroutine that waits gets a new hold.
 func TestLock_JavaForceUnlocksListeningGo(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
@@ -150,8 +149,8 @@ func TestLock_GoForceUnlocksJava(t *testing.T) {
 
 const deadLease = 3 * time.Second
 
-// requireAtEndOfLease checks that a waiter got the lock when the lease of a killed
-// process ended: ttl is what was left of it at begin.
+// requireAtEndOfLease checks that a waiter got the lock when the lease of a killed process ended:
+// ttl is what was left of it at begin.
 func requireAtEndOfLease(t testing.TB, who string, ttl time.Duration, begin, got time.Time) {
 	t.Helper()
 	late := got.Sub(begin) - ttl

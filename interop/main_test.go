@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// envChild makes the test binary a child that waits for a lock or permits, and holds them
-// until it is killed. Its value is a childTask.
+// envChild makes the test binary a child that waits for a lock or permits, and holds them until it
+// is killed. Its value is a childTask.
 const envChild = "HOLDFAST_INTEROP_CHILD"
 
 type childTask struct {
@@ -90,8 +90,8 @@ func startChild(t *testing.T, task childTask) *process {
 	return p
 }
 
-// startWaitingChild starts a Go process that waits for a lock. The channel has the holder ID
-// when it has the lock.
+// startWaitingChild starts a Go process that waits for a lock. The channel has the holder ID when
+// it has the lock.
 func startWaitingChild(t *testing.T, task childTask) (p *process, holder <-chan string) {
 	t.Helper()
 	text := redistest.Must(json.Marshal(task))(t)

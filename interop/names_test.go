@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// handOver has each side wait for the other once. The Java name is that which the
-// NameMapper of its client, if any, turns into the name.
+// handOver has each side wait for the other once. The Java name is that which the NameMapper of its
+// client, if any, turns into the name.
 func (w *world) handOver(t testing.TB, m *lockmgr.Manager, java thread, name, javaName string) []time.Duration {
 	t.Helper()
 	l := lock(t, m, name)
@@ -80,8 +80,8 @@ func TestLock_Names(t *testing.T) {
 	})
 }
 
-// Names that Redisson takes and holdfast refuses: on one server they work, but most
-// of them could not be unlocked on a cluster.
+// Names that Redisson takes and holdfast refuses: on one server they work, but most of them could
+// not be unlocked on a cluster.
 func TestLock_NamesThatGoRefuses(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
@@ -103,8 +103,8 @@ func TestLock_NameMapper(t *testing.T) {
 	})
 }
 
-// The client's codec has no part in locks: neither in the record, which handOver
-// looks at, nor in the message of an unlock.
+// The client's codec has no part in locks: neither in the record, which handOver looks at, nor in
+// the message of an unlock.
 func TestLock_Codecs(t *testing.T) {
 	codecs := map[string]string{
 		"Redisson's default": "",

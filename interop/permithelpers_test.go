@@ -39,8 +39,8 @@ func requireRefused(t testing.TB, p lockmgr.Permits, n int) {
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 }
 
-// startTake begins to wait for permits, and returns when Redis has refused them and Go
-// listens. No other goroutine of the manager may wait for them already.
+// startTake begins to wait for permits, and returns when Redis has refused them and Go listens. No
+// other goroutine of the manager may wait for them already.
 func (g goSide) startTake(t testing.TB, w *world, p lockmgr.Permits, name string, n int) *wait {
 	t.Helper()
 	before := g.refused.Load()
@@ -113,9 +113,9 @@ func (j thread) change(t testing.TB, op, name string, n int) {
 	require.NoError(t, j.sendRequest(t, request{Op: op, Name: name, Permits: n}).result(t))
 }
 
-// startJavaTake has a Java thread wait for permits, and returns when it sleeps: it has
-// tried, subscribed, and tried again. Each refused try asks for the first permit that
-// ends, and nobody else may do so meanwhile.
+// startJavaTake has a Java thread wait for permits, and returns when it sleeps: it has tried,
+// subscribed, and tried again. Each refused try asks for the first permit that ends, and nobody
+// else may do so meanwhile.
 func (w *world) startJavaTake(t testing.TB, j thread, name string, n int) *call {
 	t.Helper()
 	c := w.untilRefused(t, "zrange", func() *call { return j.startAcquire(t, name, n, permitLease) })
@@ -135,8 +135,8 @@ func (c *call) permitIDs(t testing.TB) (ids []string) {
 	return ids
 }
 
-// requireCounts checks that both sides count the permits alike. What was given back
-// before may take a moment.
+// requireCounts checks that both sides count the permits alike. What was given back before may take
+// a moment.
 func (w *world) requireCounts(t testing.TB, p lockmgr.Permits, j thread, name string, limit, taken int) {
 	t.Helper()
 	var info lockmgr.PermitsInfo
@@ -154,8 +154,8 @@ func (w *world) requireCounts(t testing.TB, p lockmgr.Permits, j thread, name st
 	}
 }
 
-// requireAllFree checks that nothing is left of the permits but their number, and removes
-// that. What was given back before may take a moment.
+// requireAllFree checks that nothing is left of the permits but their number, and removes that.
+// What was given back before may take a moment.
 func (w *world) requireAllFree(t testing.TB, name string, limit int) {
 	t.Helper()
 	var free string

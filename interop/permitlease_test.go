@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A permit of a killed JVM comes free at the end of its lease. One without a lease does
-// not, until somebody gives it back.
+// A permit of a killed JVM comes free at the end of its lease. One without a lease does not, until
+// somebody gives it back.
 func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
@@ -40,8 +40,8 @@ func TestPermits_GoOutlivesKilledJVM(t *testing.T) {
 	})
 }
 
-// Java gets the permits of Go: at the end of the lease if the process was killed or the
-// lease is a fixed one, and at once if the manager is closed.
+// Java gets the permits of Go: at the end of the lease if the process was killed or the lease is a
+// fixed one, and at once if the manager is closed.
 func TestPermits_JavaOutlivesGo(t *testing.T) {
 	const fixed = 1500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
@@ -119,8 +119,8 @@ func TestPermits_GoRenewsWhileJavaWaits(t *testing.T) {
 	})
 }
 
-// A permit of Java that is given back too late. 3.16.8 does not look at the lease, and
-// says that it was given back if nobody has noticed its end. The counts are right with both.
+// A permit of Java that is given back too late. 3.16.8 does not look at the lease, and says that it
+// was given back if nobody has noticed its end. The counts are right with both.
 func TestPermits_JavaReleasesTooLate(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {

@@ -18,8 +18,9 @@ const (
 	permitWorkers = 4 // of each side
 )
 
-// Go wants all permits three times, while threads of Java take one each without a pause. They are seldom all free
-// at once: without gathering, a request waits for ten seconds, or until the threads have gone.
+// Go wants all permits three times, while threads of Java take one each without a pause. They are
+// seldom all free at once: without gathering, a request waits for ten seconds, or until the threads
+// have gone.
 func TestPermits_GoTakesAllBesideJava(t *testing.T) {
 	const (
 		limit  = 10
@@ -55,9 +56,9 @@ func TestPermits_GoTakesAllBesideJava(t *testing.T) {
 	})
 }
 
-// Both sides take one or two of three permits, 4,000 times in all, and count what is
-// taken. It is never more than three, and at the end all are free. 3.16.8 can't take two
-// at once, so its threads take one.
+// Both sides take one or two of three permits, 4,000 times in all, and count what is taken. It is
+// never more than three, and at the end all are free. 3.16.8 can't take two at once, so its threads
+// take one.
 func TestPermits_MixedGrants(t *testing.T) {
 	// A thread that was not woken sleeps for as long: see JavaWakesTheWrongThread.
 	const limit, lease = 3, 5 * time.Second
@@ -120,9 +121,8 @@ func TestPermits_MixedGrants(t *testing.T) {
 	})
 }
 
-// countPermits counts n permits as taken for a moment, as Load.java does. fits reports
-// whether no more were taken than there are. more reports whether the grant is one of
-// those that are wanted.
+// countPermits counts n permits as taken for a moment, as Load.java does. fits reports whether no
+// more were taken than there are. more reports whether the grant is one of those that are wanted.
 func (w *world) countPermits(counter, inside string, n, limit int64) (fits, more bool, err error) {
 	c := w.redis
 	taken, err := c.Do(background, c.B().Incrby().Key(inside).Increment(n).Build()).AsInt64()

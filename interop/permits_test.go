@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// permitLease is that of Java's permits that shall not end: Redisson does not renew
-	// them. It is also the default of Go.
+	// permitLease is that of Java's permits that shall not end: Redisson does not renew them. It is
+	// also the default of Go.
 	permitLease = 30 * time.Second
 	// noLease is that of Java's permits that have no end.
 	noLease = -time.Millisecond
@@ -22,8 +22,8 @@ const (
 	permitRounds = 7
 )
 
-// Each side counts the permits of the other, knows them by their IDs, and gets none when
-// all are taken.
+// Each side counts the permits of the other, knows them by their IDs, and gets none when all are
+// taken.
 func TestPermits_ExcludesTheOtherSide(t *testing.T) {
 	const limit, wait = 3, 300 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
@@ -84,8 +84,8 @@ func TestPermits_ExcludesTheOtherSide(t *testing.T) {
 	})
 }
 
-// Anybody can give a permit back by its ID: Go one of Java, also of a thread that has no
-// lease and never ends.
+// Anybody can give a permit back by its ID: Go one of Java, also of a thread that has no lease and
+// never ends.
 func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 	const limit = 3
 	each(t, func(t *testing.T, w *world) {
@@ -135,9 +135,8 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 	})
 }
 
-// Java gives back permits of Go by their IDs. Their holder hears of it at its next
-// renewal, and then gives the rest back. 3.16.8 looks for the digits of an ID, so it finds
-// none of Go.
+// Java gives back permits of Go by their IDs. Their holder hears of it at its next renewal, and
+// then gives the rest back. 3.16.8 looks for the digits of an ID, so it finds none of Go.
 func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 	const limit, lease = 3, 3 * time.Second
 	together(t, func(t *testing.T, w *world) {
@@ -174,8 +173,8 @@ func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 	})
 }
 
-// How many permits there are is what the first of either side has said, until one of
-// them changes it. More of them wake the other side.
+// How many permits there are is what the first of either side has said, until one of them changes
+// it. More of them wake the other side.
 func TestPermits_Limits(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		byJava, byGo := t.Name()+" by Java", t.Name()+" by Go"
@@ -278,9 +277,9 @@ func TestPermits_Names(t *testing.T) {
 	})
 }
 
-// 3.16.8 maps the name of the counter, and not that of the set of taken permits. So the
-// sides exclude each other as long as all permits are given back. Go does not see the
-// permits of Java, and can't free those of a killed JVM.
+// 3.16.8 maps the name of the counter, and not that of the set of taken permits. So the sides
+// exclude each other as long as all permits are given back. Go does not see the permits of Java,
+// and can't free those of a killed JVM.
 func TestPermits_NameMapper(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{Prefix: "app:"}).thread("a").permits()

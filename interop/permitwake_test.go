@@ -130,10 +130,10 @@ func idsOfOthers(t testing.TB, p lockmgr.Permits) (ids []string) {
 	return ids
 }
 
-// One permit comes free while a Java thread waits for two and another one for one.
-// Redisson wakes the first of them only, which can't use it, so the second one sleeps on
-// beside a free permit. It is so with Redisson alone. The next message wakes both, or the
-// end of the lease that the thread was told.
+// One permit comes free while a Java thread waits for two and another one for one. Redisson wakes
+// the first of them only, which can't use it, so the second one sleeps on beside a free permit. It
+// is so with Redisson alone. The next message wakes both, or the end of the lease that the thread
+// was told.
 func TestPermits_JavaWakesTheWrongThread(t *testing.T) {
 	const asleep = time.Second // how long the thread is seen to sleep
 	together(t, func(t *testing.T, w *world) {
@@ -176,8 +176,8 @@ func TestPermits_JavaWakesTheWrongThread(t *testing.T) {
 	})
 }
 
-// handPermitOver has each side wait for the other once. The Java name is that which the
-// NameMapper of its client, if any, turns into the name.
+// handPermitOver has each side wait for the other once. The Java name is that which the NameMapper
+// of its client, if any, turns into the name.
 func (w *world) handPermitOver(t testing.TB, g goSide, java thread, name, javaName string) []time.Duration {
 	t.Helper()
 	p := g.Permits(name, 1)

@@ -20,8 +20,8 @@ type process struct {
 	ended  chan struct{} // closed when the child has ended and its output was read
 }
 
-// spawn starts a child and calls line with each line of its standard output, on a
-// goroutine of its own.
+// spawn starts a child and calls line with each line of its standard output, on a goroutine of its
+// own.
 func spawn(cmd *exec.Cmd, line func(string)) (*process, error) {
 	p := &process{cmd: cmd, stderr: new(tail), ended: make(chan struct{})}
 	in, err := cmd.StdinPipe()

@@ -66,8 +66,8 @@ func TestReadWrite_Names(t *testing.T) {
 	})
 }
 
-// Go refuses both sides while there is a record of a plain lock, and the other way
-// round, and says why.
+// Go refuses both sides while there is a record of a plain lock, and the other way round, and says
+// why.
 func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		m, g, java := w.manager(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
@@ -112,8 +112,8 @@ func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 	})
 }
 
-// Redisson's read-write lock does not see that a record is of a plain lock. It adds
-// its fields, and takes the record away when it unlocks, with the plain lock.
+// Redisson's read-write lock does not see that a record is of a plain lock. It adds its fields, and
+// takes the record away when it unlocks, with the plain lock.
 func TestReadWrite_JavaOverPlainLocks(t *testing.T) {
 	const lease = 3 * time.Second
 	together(t, func(t *testing.T, w *world) {

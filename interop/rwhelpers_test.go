@@ -40,8 +40,8 @@ func (c *client) readers(n int) []thread {
 	return all
 }
 
-// awaitRWListeners waits until at least n processes listen for a read-write lock.
-// Redisson 4.7.0 may listen for some 200 ms after its last wait.
+// awaitRWListeners waits until at least n processes listen for a read-write lock. Redisson 4.7.0
+// may listen for some 200 ms after its last wait.
 func (w *world) awaitRWListeners(t testing.TB, name string, n int64) {
 	t.Helper()
 	w.awaitChannel(t, rwChannelOf(name), func(have int64) bool { return have >= n })
@@ -59,8 +59,8 @@ func (w *world) goSide(t testing.TB, o lockmgr.Options) goSide {
 	return goSide{w.manager(t, o), refused}
 }
 
-// startRefused begins to wait, and returns when Redis has refused it. No other
-// goroutine of the manager may wait for the lock already.
+// startRefused begins to wait, and returns when Redis has refused it. No other goroutine of the
+// manager may wait for the lock already.
 func (g goSide) startRefused(t testing.TB, name string, opts ...lockmgr.LockOption) *wait {
 	t.Helper()
 	before := g.refused.Load()
@@ -99,9 +99,9 @@ func unlock(t testing.TB, locks ...*lockmgr.Lock) {
 	}
 }
 
-// startJavaSleep is startJavaWait, and returns when the thread sleeps indeed. The message
-// of a writer's unlock wakes only those who do: Redisson loses it for a thread that has
-// been refused and is about to sleep.
+// startJavaSleep is startJavaWait, and returns when the thread sleeps indeed. The message of a
+// writer's unlock wakes only those who do: Redisson loses it for a thread that has been refused and
+// is about to sleep.
 func (w *world) startJavaSleep(t testing.TB, j thread, name string) *call {
 	t.Helper()
 	c := w.startJavaWait(t, j, name)
@@ -113,9 +113,9 @@ func (w *world) startJavaSleep(t testing.TB, j thread, name string) *call {
 	return c
 }
 
-// awaitFree waits until nobody has a lock. After an unlock of a Go manager that has had
-// the lock less than others, that may take 2 ms. A Java thread that asks meanwhile would
-// be told by the message that Redisson loses: see startJavaSleep.
+// awaitFree waits until nobody has a lock. After an unlock of a Go manager that has had the lock
+// less than others, that may take 2 ms. A Java thread that asks meanwhile would be told by the
+// message that Redisson loses: see startJavaSleep.
 func (w *world) awaitFree(t testing.TB, name string) {
 	t.Helper()
 	eventually(t, func() bool { return len(w.record(t, name)) == 0 }, func() string { return name + " is free" })
@@ -132,8 +132,8 @@ func requireLost(t testing.TB, l *lockmgr.Lock, limit time.Duration) time.Durati
 	return took
 }
 
-// lives returns the remaining lives of a record and of one reader's own key, taken
-// at one instant. They are -2 ms if there is none.
+// lives returns the remaining lives of a record and of one reader's own key, taken at one instant.
+// They are -2 ms if there is none.
 func (w *world) lives(t testing.TB, name, reader string) (record, own time.Duration) {
 	t.Helper()
 	ms, err := w.redis.Do(background, w.redis.B().Eval().
@@ -143,8 +143,8 @@ func (w *world) lives(t testing.TB, name, reader string) (record, own time.Durat
 	return time.Duration(ms[0]) * time.Millisecond, time.Duration(ms[1]) * time.Millisecond
 }
 
-// requireKept checks that a record lives at least as long as a reader of it. The clock
-// of Redis 7.0 goes on while a script runs, so the two may differ a little.
+// requireKept checks that a record lives at least as long as a reader of it. The clock of Redis 7.0
+// goes on while a script runs, so the two may differ a little.
 func (w *world) requireKept(t testing.TB, name, reader string) {
 	t.Helper()
 	record, own := w.lives(t, name, reader)

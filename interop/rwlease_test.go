@@ -61,10 +61,10 @@ func TestReadWrite_WatchdogsOutlastWaiters(t *testing.T) {
 	})
 }
 
-// Redisson's watchdog gives a record its own lease, even if others need a longer one.
-// 3.16.8 does so to the keys of all readers, too, so that the record ends too early when
-// the Java reader has gone. 4.7.0 puts that right then, but not if the client is no more.
-// In each case Go's reader does not know, and another can write.
+// Redisson's watchdog gives a record its own lease, even if others need a longer one. 3.16.8 does
+// so to the keys of all readers, too, so that the record ends too early when the Java reader has
+// gone. 4.7.0 puts that right then, but not if the client is no more. In each case Go's reader does
+// not know, and another can write.
 func TestReadWrite_JavaWatchdogShortensOtherReaders(t *testing.T) {
 	const theirs = 1500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {

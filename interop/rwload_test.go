@@ -19,8 +19,8 @@ const (
 	rwWorkers = 2   // readers, and writers, of each side
 )
 
-// Readers and writers of both sides. Writers add to a counter by a GET and a SET.
-// Readers see that it stays as it is, and that nobody is inside to write.
+// Readers and writers of both sides. Writers add to a counter by a GET and a SET. Readers see that
+// it stays as it is, and that nobody is inside to write.
 func TestReadWrite_MixedGrants(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name, counter, inside, readers := t.Name(), t.Name()+" counter", t.Name()+" inside", t.Name()+" readers"

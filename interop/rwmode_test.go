@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A Go owner that has both sides gives the write side back: all others who want to
-// read are woken, and none who want to write.
+// A Go owner that has both sides gives the write side back: all others who want to read are woken,
+// and none who want to write.
 func TestReadWrite_GoDowngradeWakesReaders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
@@ -53,8 +53,8 @@ func TestReadWrite_GoDowngradeWakesReaders(t *testing.T) {
 	})
 }
 
-// Redisson does not tell anybody of a downgrade. Who waits to read, sleeps until the
-// TTL is over that it was told.
+// Redisson does not tell anybody of a downgrade. Who waits to read, sleeps until the TTL is over
+// that it was told.
 func TestReadWrite_JavaDowngradeIsSilent(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
@@ -99,10 +99,9 @@ func TestReadWrite_JavaDowngradeIsSilent(t *testing.T) {
 	})
 }
 
-// Redisson 3.16.8 renews one side only of an owner that has both, which is the first one
-// that it took. The key of the other side ends, so that the owner does not count as a
-// reader after its downgrade: Go writes beside it at once, another Redisson when the
-// record has ended.
+// Redisson 3.16.8 renews one side only of an owner that has both, which is the first one that it
+// took. The key of the other side ends, so that the owner does not count as a reader after its
+// downgrade: Go writes beside it at once, another Redisson when the record has ended.
 func TestReadWrite_JavaDowngradeAfterALease(t *testing.T) {
 	const lease = time.Second
 	together(t, func(t *testing.T, w *world) {

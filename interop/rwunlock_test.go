@@ -121,8 +121,8 @@ func TestReadWrite_LateUnlock(t *testing.T) {
 			unlock(t, l)
 		}
 
-		// The lease of a Java reader ends while Go reads. Redisson's owner stays in the
-		// record, and may unlock; it keeps out nobody.
+		// The lease of a Java reader ends while Go reads. Redisson's owner stays in the record, and
+		// may unlock; it keeps out nobody.
 		l := lock(t, g.Manager, name, reading)
 		java.reads().lockFor(t, name, lease)
 		eventually(t, func() bool { _, own := w.lives(t, name, java.owner(t)); return own < 0 }, func() string { return "the lease ends" })

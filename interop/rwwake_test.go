@@ -118,8 +118,8 @@ func TestReadWrite_JavaWriterWakesGo(t *testing.T) {
 	})
 }
 
-// The same the other way. Redisson wakes one thread of a client by the message 0,
-// and all of them by 1.
+// The same the other way. Redisson wakes one thread of a client by the message 0, and all of them
+// by 1.
 func TestReadWrite_GoWriterWakesJava(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
@@ -158,10 +158,10 @@ func TestReadWrite_GoWriterWakesJava(t *testing.T) {
 	})
 }
 
-// A writer's unlock that comes just when a Java thread has been refused, and does not
-// sleep yet: Redisson releases as many threads as sleep, so the message is lost, and
-// the thread sleeps for the TTL that it was told. It is so with Redisson alone. How often
-// it happens is a matter of chance, so that nothing is asserted.
+// A writer's unlock that comes just when a Java thread has been refused, and does not sleep yet:
+// Redisson releases as many threads as sleep, so the message is lost, and the thread sleeps for the
+// TTL that it was told. It is so with Redisson alone. How often it happens is a matter of chance,
+// so that nothing is asserted.
 func TestReadWrite_JavaMissesMessages(t *testing.T) {
 	const (
 		lease  = 500 * time.Millisecond

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A server is a redis-server or valkey-server of a world. No test ends it, so it is
-// not one of redistest.
+// A server is a redis-server or valkey-server of a world. No test ends it, so it is not one of
+// redistest.
 type server struct{ *redisserver.Server }
 
 // startServer runs the binary that HOLDFAST_SERVER names, or the one on PATH.
@@ -33,8 +33,8 @@ func startServer() (*server, error) {
 
 func (s *server) dial() (rueidis.Client, error) { return dialServer(s.Addr()) }
 
-// dialServer returns a client for the tests themselves. It has one connection, so its
-// commands run in order.
+// dialServer returns a client for the tests themselves. It has one connection, so its commands run
+// in order.
 func dialServer(addr string) (rueidis.Client, error) {
 	return rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,

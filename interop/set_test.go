@@ -65,9 +65,8 @@ func TestSet_ExcludesAndWakesAMultiLock(t *testing.T) {
 	})
 }
 
-// Sets of Go and multi locks of Java overlap in opposite orders, beside single locks of
-// both. Nobody waits for ever, and no update of a counter that the middle lock guards
-// is lost.
+// Sets of Go and multi locks of Java overlap in opposite orders, beside single locks of both.
+// Nobody waits for ever, and no update of a counter that the middle lock guards is lost.
 func TestSet_AndMultiLocksNeverDeadlock(t *testing.T) {
 	const turns = 40 // by each of the workers
 	each(t, func(t *testing.T, w *world) {

@@ -26,8 +26,8 @@ const (
 	newest = "4.7.0" // the default of agent/pom.xml
 )
 
-// versions returns the Redissons that a test runs with. HOLDFAST_INTEROP names one of them, or is 1 for both. If it is
-// not set, the test is skipped. Another value is a mistake.
+// versions returns the Redissons that a test runs with. HOLDFAST_INTEROP names one of them, or is 1
+// for both. If it is not set, the test is skipped. Another value is a mistake.
 func versions(t *testing.T) []string {
 	t.Helper()
 	switch asked := os.Getenv("HOLDFAST_INTEROP"); asked {
@@ -46,15 +46,16 @@ func versions(t *testing.T) []string {
 const (
 	// wakeLimit is how long a waiter may take to get a lock that was unlocked.
 	wakeLimit = 200 * time.Millisecond
-	// eventLimit is when a test gives up on what should happen at once, or at an
-	// instant that the test has waited for. It is far below the default lease.
+	// eventLimit is when a test gives up on what should happen at once, or at an instant that the
+	// test has waited for. It is far below the default lease.
 	eventLimit = 15 * time.Second
-	// heardLimit is the longest wait of those who hear a message. A Go manager that hears none looks after 5 s.
+	// heardLimit is the longest wait of those who hear a message. A Go manager that hears none
+	// looks after 5 s.
 	heardLimit = 4 * time.Second
 )
 
-// A world is what the tests of one version share: a server, an agent, and a
-// connection of the tests' own.
+// A world is what the tests of one version share: a server, an agent, and a connection of the
+// tests' own.
 type world struct {
 	version   string
 	classPath string
@@ -65,12 +66,12 @@ type world struct {
 	err       error    // why there is none of these
 }
 
-// worlds has one world for each version that a test has asked for. Tests of one
-// version do not run in parallel.
+// worlds has one world for each version that a test has asked for. Tests of one version do not run
+// in parallel.
 var worlds = map[string]*world{}
 
-// each runs a test with each version of Redisson. At the end nothing may be left of
-// it: neither a key nor a goroutine.
+// each runs a test with each version of Redisson. At the end nothing may be left of it: neither a
+// key nor a goroutine.
 func each(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	for _, version := range versions(t) {
@@ -96,8 +97,8 @@ func together(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// enter returns the world of a version, which it builds and starts when it is
-// asked for the first time.
+// enter returns the world of a version, which it builds and starts when it is asked for the first
+// time.
 func enter(t *testing.T, version string) *world {
 	t.Helper()
 	w := worlds[version]
@@ -113,8 +114,8 @@ func enter(t *testing.T, version string) *world {
 	return w
 }
 
-// requireEmptyAtEnd checks at the end of a test that it has left no key. After a failure
-// there is nothing left for the next one.
+// requireEmptyAtEnd checks at the end of a test that it has left no key. After a failure there is
+// nothing left for the next one.
 func (w *world) requireEmptyAtEnd(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -131,7 +132,8 @@ func (w *world) requireEmptyAtEnd(t *testing.T) {
 			for _, s := range w.servers() {
 				keys := redistest.Must(s.Do(background, s.B().Keys().Pattern("*").Build()).AsStrSlice())(t)
 				for _, k := range keys {
-					// A manager that was killed leaves the record of its process until the TTL of that ends.
+					// A manager that was killed leaves the record of its process until the TTL of
+					// that ends.
 					if !strings.HasPrefix(k, "holdfast:manager:") {
 						left = append(left, k)
 					}
@@ -440,16 +442,16 @@ func (w *world) awaitChannel(t testing.TB, channel string, enough func(int64) bo
 	}, func() string { return "listeners of " + channel })
 }
 
-// startJavaWait has a Java thread wait for a lock that Go holds, and returns when it
-// sleeps: it has tried, subscribed, and tried again. Each refused try asks for the
-// TTL, and nobody else may do so meanwhile.
+// startJavaWait has a Java thread wait for a lock that Go holds, and returns when it sleeps: it has
+// tried, subscribed, and tried again. Each refused try asks for the TTL, and nobody else may do so
+// meanwhile.
 func (w *world) startJavaWait(t testing.TB, j thread, name string) *call {
 	t.Helper()
 	return w.untilRefused(t, "pttl", func() *call { return j.send(t, "lock", name) })
 }
 
-// untilRefused sends a request and returns when a command that each refused try calls was
-// called twice.
+// untilRefused sends a request and returns when a command that each refused try calls was called
+// twice.
 func (w *world) untilRefused(t testing.TB, command string, send func() *call) *call {
 	t.Helper()
 	before := w.calls(t, command)

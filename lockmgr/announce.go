@@ -148,8 +148,8 @@ func (a *announcer) record() (r processRecord) {
 	return r
 }
 
-// kept returns the text of a keptRecord, or "" if the manager is Anonymous. r is the first request of
-// the hold, or nil.
+// kept returns the text of a keptRecord, or "" if the manager is Anonymous. r is the first request
+// of the hold, or nil.
 func (a *announcer) kept(r *core.Request) string {
 	if r == nil || a.options.Anonymous {
 		return ""

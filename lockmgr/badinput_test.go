@@ -150,8 +150,8 @@ func TestOptions_MaxLocks(t *testing.T) {
 	require.ErrorIs(t, errOf(m.Lock(ctx, "c")), lockmgr.ErrOverloaded)
 }
 
-// TuneClient overrides what would make a command run twice or out of order, and leaves
-// sizes alone that somebody has set.
+// TuneClient overrides what would make a command run twice or out of order, and leaves sizes alone
+// that somebody has set.
 func TestTuneClient(t *testing.T) {
 	opt := lockmgr.TuneClient(rueidis.ClientOption{DisableAutoPipelining: true, ReadBufferEachConn: 1 << 20})
 	require.False(t, opt.DisableAutoPipelining, "it would switch AlwaysPipelining off")

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The benchmarks compare, within one run, the manager with the same scripts
-// sent by hand. On shared machines only the ratios mean anything.
+// The benchmarks compare, within one run, the manager with the same scripts sent by hand. On shared
+// machines only the ratios mean anything.
 
 // raw sends the manager's scripts without a manager.
 type raw struct {
@@ -77,8 +77,7 @@ func (r *raw) pairs(b testing.TB, names []string, n int) {
 	wg.Wait()
 }
 
-// pairs runs n locks and unlocks through the manager, with one goroutine for each
-// name.
+// pairs runs n locks and unlocks through the manager, with one goroutine for each name.
 func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
 	var wg sync.WaitGroup
 	for _, name := range names {
@@ -99,8 +98,8 @@ func pairs(b testing.TB, m *lockmgr.Manager, names []string, n int) {
 	wg.Wait()
 }
 
-// BenchmarkUncontended256 alternates short stretches of the manager and of raw
-// scripts, so that other load on the machine slows both alike.
+// BenchmarkUncontended256 alternates short stretches of the manager and of raw scripts, so that
+// other load on the machine slows both alike.
 func BenchmarkUncontended256(b *testing.B) {
 	s := redistest.Start(b)
 	m, r := dial(b, s.Addr(), lockmgr.Options{}), newRaw(b, s.Addr())
@@ -150,8 +149,8 @@ func BenchmarkUncontended1(b *testing.B) {
 	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "x-raw")
 }
 
-// BenchmarkRenewal100k holds 100,000 locks until all have been renewed, and
-// reports how long the renewals took from the first to the last.
+// BenchmarkRenewal100k holds 100,000 locks until all have been renewed, and reports how long the
+// renewals took from the first to the last.
 func BenchmarkRenewal100k(b *testing.B) {
 	const n = 100_000
 	s := redistest.Start(b)

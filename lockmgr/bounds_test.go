@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Names that are only remembered are bounded too: there are at most MaxLocks of
-// them, besides those that are held or waited for.
+// Names that are only remembered are bounded too: there are at most MaxLocks of them, besides those
+// that are held or waited for.
 func TestName_RememberedOnesHaveABound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		const most = 3

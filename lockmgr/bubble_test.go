@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A scene is an embedded server in fake time, and managers that reach it over
-// pipes which can fail. The client library and all actors are the real ones.
+// A scene is an embedded server in fake time, and managers that reach it over pipes which can fail.
+// The client library and all actors are the real ones.
 type scene struct {
 	t      *testing.T
 	server *miniredis.Miniredis
 }
 
-// bubble runs a test in fake time: hours of life take milliseconds, and
-// goroutines that are left at the end fail it.
+// bubble runs a test in fake time: hours of life take milliseconds, and goroutines that are left at
+// the end fail it.
 func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &scene{t, miniredis.NewMiniRedis()}
@@ -38,8 +38,7 @@ func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 	})
 }
 
-// manager starts a manager with a network of its own. It is closed at the end of
-// the bubble.
+// manager starts a manager with a network of its own. It is closed at the end of the bubble.
 func (w *scene) manager(o lockmgr.Options) (*lockmgr.Manager, *network) {
 	n := &network{server: w.server}
 	m := dialNetwork(w.t, n, o)
@@ -77,8 +76,7 @@ type network struct {
 	server *miniredis.Miniredis
 	down   atomic.Bool // new connections are refused
 	silent atomic.Bool // bytes vanish in both directions
-	// lose makes the reply to the next EVALSHA or EVAL vanish, with the
-	// connection.
+	// lose makes the reply to the next EVALSHA or EVAL vanish, with the connection.
 	lose  atomic.Bool
 	delay atomic.Int64 // of the server's replies, in nanoseconds
 
@@ -105,8 +103,8 @@ func (n *network) dial(context.Context, string, *net.Dialer, *tls.Config) (net.C
 }
 
 // unblocked returns a connection over which the server's writes never wait for the reader. The
-// server holds a mutex while it writes to a subscriber. If that reader sleeps in fake time, and
-// the server's goroutine waits for the mutex, fake time would stand still: a wait for a mutex does not
+// server holds a mutex while it writes to a subscriber. If that reader sleeps in fake time, and the
+// server's goroutine waits for the mutex, fake time would stand still: a wait for a mutex does not
 // count as idle.
 func unblocked(server net.Conn) net.Conn {
 	near, far := net.Pipe()
@@ -152,9 +150,9 @@ func (n *network) cut() {
 // hush makes every byte vanish until heal.
 func (n *network) hush() { n.silent.Store(true) }
 
-// heal ends cut and hush. It breaks connections that were hushed, because bytes of
-// their streams are missing. It does so before bytes pass again: otherwise the answer to
-// a later command could be taken for that to one which has vanished.
+// heal ends cut and hush. It breaks connections that were hushed, because bytes of their streams
+// are missing. It does so before bytes pass again: otherwise the answer to a later command could be
+// taken for that to one which has vanished.
 func (n *network) heal() {
 	if n.silent.Load() {
 		n.cut()
@@ -217,8 +215,7 @@ func isEval(b []byte) bool {
 	return false
 }
 
-// closedNow reports whether a channel is closed once all goroutines of the bubble
-// are blocked.
+// closedNow reports whether a channel is closed once all goroutines of the bubble are blocked.
 func closedNow(c <-chan struct{}) bool {
 	synctest.Wait()
 	select {

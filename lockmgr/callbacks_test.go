@@ -67,8 +67,8 @@ var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 	},
 }
 
-// A callback that does not return delays no other lock: others are granted,
-// renewed and unlocked, and their loss is reported in time.
+// A callback that does not return delays no other lock: others are granted, renewed and unlocked,
+// and their loss is reported in time.
 func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 	for name, hung := range hungs {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +86,7 @@ func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 	}
 }
 
-// Callbacks run in the order of the results, one at a time, and none is
-// dropped, however many wait.
+// Callbacks run in the order of the results, one at a time, and none is dropped, however many wait.
 func TestCallback_WaitsInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -135,8 +134,7 @@ func TestCallback_HasTakenTheLockOnceQueued(t *testing.T) {
 	})
 }
 
-// A cancel of a pending request does not wait for its callback, and withdraws
-// the request.
+// A cancel of a pending request does not wait for its callback, and withdraws the request.
 func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -156,8 +154,8 @@ func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
 	})
 }
 
-// A callback may call methods that wait for the manager: the manager does not wait
-// for the callback.
+// A callback may call methods that wait for the manager: the manager does not wait for the
+// callback.
 func TestCallback_MayWaitForTheManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -183,8 +181,8 @@ func TestCallback_MayWaitForTheManager(t *testing.T) {
 	})
 }
 
-// A callback that ends its goroutine, as a failed check of a test does, does not
-// keep other callbacks from running.
+// A callback that ends its goroutine, as a failed check of a test does, does not keep other
+// callbacks from running.
 func TestCallback_Goexit(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})
@@ -203,8 +201,8 @@ func TestCallback_Goexit(t *testing.T) {
 	})
 }
 
-// Close waits for queued callbacks, for two seconds at most and no longer than its
-// context allows. Callbacks that are left run after that.
+// Close waits for queued callbacks, for two seconds at most and no longer than its context allows.
+// Callbacks that are left run after that.
 func TestClose_WaitsForCallbacksForATime(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes, limit time.Duration // of each callback; of Close's context
@@ -256,8 +254,7 @@ func TestCallback_MayClose(t *testing.T) {
 	})
 }
 
-// A callback that is registered after the result runs at once, on the
-// goroutine that registers it.
+// A callback that is registered after the result runs at once, on the goroutine that registers it.
 func TestCallback_LateRunsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})

@@ -54,8 +54,8 @@ func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
 const mostTries = 4096
 
 // sites returns the servers that Check asks. In a cluster sites appends numbers to the name until
-// each master serves a name, or sites has tried mostTries numbers. All names with the same hash
-// tag are at the same master.
+// each master serves a name, or sites has tried mostTries numbers. All names with the same hash tag
+// are at the same master.
 func (m *Manager) sites(name string) []site {
 	if !m.clustered {
 		return []site{{name: name}}

@@ -40,8 +40,8 @@ const allPrivilege = leastPrivilege + " " + otherPrivilege
 // otherPrivilege has those that plain locks do not need.
 const otherPrivilege = readWritePrivilege + " " + permitsPrivilege + " " + fairPrivilege + " " + watchPrivilege
 
-// requireOtherKinds checks that the report of a user who may use plain locks only names all
-// that the other kinds need.
+// requireOtherKinds checks that the report of a user who may use plain locks only names all that
+// the other kinds need.
 func requireOtherKinds(t *testing.T, r lockmgr.Report) {
 	t.Helper()
 	var missing []string
@@ -57,8 +57,8 @@ func requireOtherKinds(t *testing.T, r lockmgr.Report) {
 	}
 }
 
-// Check names each single rule that is missing. It returns an error only if plain
-// locks need the rule.
+// Check names each single rule that is missing. It returns an error only if plain locks need the
+// rule.
 func TestCheck_NamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -166,8 +166,8 @@ func TestCheck_WithAnyLease(t *testing.T) {
 	}
 }
 
-// Check works while locks are taken and released by the same manager. Its commands
-// share batches with theirs.
+// Check works while locks are taken and released by the same manager. Its commands share batches
+// with theirs.
 func TestCheck_WhileLocksAreTaken(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twoClocks are the clocks of a host: awake stands still while the host sleeps, all
-// goes on.
+// twoClocks are the clocks of a host: awake stands still while the host sleeps, all goes on.
 type twoClocks struct {
 	mu         sync.Mutex
 	awake, all time.Duration
@@ -45,8 +44,7 @@ func TestClock_CountsASuspension(t *testing.T) {
 	require.Eventually(t, func() bool { return c.now() >= 11*time.Minute }, 10*time.Second, time.Millisecond, "it looks by itself")
 }
 
-// A thread that was interrupted between the two readings must not look like a
-// suspension.
+// A thread that was interrupted between the two readings must not look like a suspension.
 func TestClock_InterruptedReadingIsNoSuspension(t *testing.T) {
 	host := &twoClocks{}
 	c := newClock(host.read)

@@ -65,8 +65,8 @@ func TestClose_PastItsContext(t *testing.T) {
 	})
 }
 
-// Each release that Close gives up has its event and its log line, whether ctx ended or the server has failed
-// for long.
+// Each release that Close gives up has its event and its log line, whether ctx ended or the server
+// has failed for long.
 func TestClose_ReportsEachReleaseThatItGivesUp(t *testing.T) {
 	for what, timeout := range map[string]time.Duration{"its context ends": second, "the server has failed": time.Hour} {
 		t.Run(what, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestClose_TellsOfATryInFlight(t *testing.T) {
 	})
 }
 
-// An unlock that reaches the manager just after Close fails with ErrClosed, as every
-// later unlock does.
+// An unlock that reaches the manager just after Close fails with ErrClosed, as every later unlock
+// does.
 func TestUnlock_CrossesClose(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
@@ -131,7 +131,8 @@ func TestUnlock_CrossesClose(t *testing.T) {
 	})
 }
 
-// A request that has never had its lock leaves no lock behind: nobody is told that a release is not confirmed.
+// A request that has never had its lock leaves no lock behind: nobody is told that a release is not
+// confirmed.
 func TestClose_WaitersLeaveNothing(t *testing.T) {
 	for how, lock := range map[string]func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
 		"plain":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a") },

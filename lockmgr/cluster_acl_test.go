@@ -54,15 +54,16 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	used := map[string]int{}
 	for _, n := range c.Nodes {
 		for _, entry := range strings.Split(faults.Do(t, n, "ACL", "LOG"), "object\n")[1:] {
-			// The client tries the first on servers from 7.2 on, a refused request the second: both can do without.
+			// The client tries the first on servers from 7.2 on, a refused request the second: both
+			// can do without.
 			require.True(t, strings.HasPrefix(entry, "client|setinfo\n") || strings.HasPrefix(entry, "hgetall\n"), "denied: %s", entry)
 		}
 		for command, calls := range n.Commands(t) {
 			used[command] += calls
 		}
 	}
-	// The client asks servers from 8 on for their shards, and older ones for their slots.
-	// The manager asks all for their slots.
+	// The client asks servers from 8 on for their shards, and older ones for their slots. The
+	// manager asks all for their slots.
 	for _, command := range strings.Fields(more) {
 		if command != "+cluster|shards" {
 			require.Positive(t, used[command[1:]], "%s is granted but not used", command)

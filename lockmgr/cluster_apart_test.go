@@ -20,8 +20,8 @@ import (
 	wires "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// apart is a lock of some kind whose slot is being moved. The manager m holds it, and maybe other. The
-// manager stranger does not.
+// apart is a lock of some kind whose slot is being moved. The manager m holds it, and maybe other.
+// The manager stranger does not.
 type apart struct {
 	m, other, stranger *lockmgr.Manager
 	name               string
@@ -47,7 +47,8 @@ func (a *apart) unlock(ctx context.Context, i int) error {
 	return l.Unlock(ctx)
 }
 
-// apartOp is what is done while the slot is being moved. It may be refused until the slot has moved.
+// apartOp is what is done while the slot is being moved. It may be refused until the slot has
+// moved.
 type apartOp struct {
 	name string
 	run  func(ctx context.Context, a *apart) error
@@ -236,9 +237,9 @@ func otherKinds() []apartKind {
 	}
 }
 
-// A slot is being moved, and any part of the keys of a lock is at the new master. Whatever is asked for
-// then is done, or refused until the slot has moved, and then done. Nobody gets what others hold, no
-// hold is lost, tokens grow, and in the end the lock is free.
+// A slot is being moved, and any part of the keys of a lock is at the new master. Whatever is asked
+// for then is done, or refused until the slot has moved, and then done. Nobody gets what others
+// hold, no hold is lost, tokens grow, and in the end the lock is free.
 func TestCluster_AnyKeysOfALockAreApart(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0)

@@ -68,8 +68,8 @@ func (g *gate) ended() {
 	g.dialled--
 }
 
-// counts returns how many connections are open or being dialled, and how many dials have waited for the
-// gate.
+// counts returns how many connections are open or being dialled, and how many dials have waited for
+// the gate.
 func (g *gate) counts() (open, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,8 +99,8 @@ func TestClose_DuringADialOfTheClient(t *testing.T) {
 	faults.Eventually(t, func() bool { open, _ := g.counts(); return open == 0 }, "all closed")
 }
 
-// A manager that is closed while a stopped master owes it the answer to the first words of a connection does not wait
-// for that answer, although a question in the background does.
+// A manager that is closed while a stopped master owes it the answer to the first words of a
+// connection does not wait for that answer, although a question in the background does.
 func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -131,8 +131,8 @@ func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 	asking.Wait()
 }
 
-// Dial ignores BlockingPoolSize. With one connection in the pool, a wait for replicas would not end while
-// somebody waits for a message.
+// Dial ignores BlockingPoolSize. With one connection in the pool, a wait for replicas would not end
+// while somebody waits for a message.
 func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)

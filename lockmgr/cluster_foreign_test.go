@@ -189,8 +189,8 @@ func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable, "nobody is at that address any more")
 }
 
-// A cluster loses most of its masters, and an administrator gives their slots to the one that is left.
-// The manager goes on with that one.
+// A cluster loses most of its masters, and an administrator gives their slots to the one that is
+// left. The manager goes on with that one.
 func TestCluster_OneMasterIsLeft(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
@@ -218,8 +218,8 @@ func TestCluster_OneMasterIsLeft(t *testing.T) {
 	}
 }
 
-// A slot may be on its way to a master whose address leads to another cluster. A redirection to there
-// grants nothing.
+// A slot may be on its way to a master whose address leads to another cluster. A redirection to
+// there grants nothing.
 func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
 	t.Parallel()
 	c, other := redistest.StartCluster(t, 3, 0), redistest.StartCluster(t, 1, 0)

@@ -35,8 +35,8 @@ func awaitWaiters(t testing.TB, c *redistest.Cluster, channel string, n int, sha
 }
 
 // While a slot is moved, and the keys of a lock are at one of the two masters, the lock is waited
-// for, passed on, given back and taken as before. A waiter of another manager is woken by a message,
-// long before it would poll.
+// for, passed on, given back and taken as before. A waiter of another manager is woken by a
+// message, long before it would poll.
 func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	type asking func(m *lockmgr.Manager, name string) *futures.Future[*lockmgr.Lock]
@@ -153,8 +153,8 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 	}
 }
 
-// A reader whose record and own key are at two masters, as the slot is being moved, reads on. Nobody
-// else gets the lock, and the reader gives it back when the slot has moved.
+// A reader whose record and own key are at two masters, as the slot is being moved, reads on.
+// Nobody else gets the lock, and the reader gives it back when the slot has moved.
 func TestCluster_ReaderWhoseKeysAreApart(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -183,8 +183,8 @@ func TestCluster_ReaderWhoseKeysAreApart(t *testing.T) {
 	}
 }
 
-// Held locks of a slot that is being moved are renewed, for as long as it takes, whichever master has
-// their keys.
+// Held locks of a slot that is being moved are renewed, for as long as it takes, whichever master
+// has their keys.
 func TestCluster_RenewedInASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -243,8 +243,8 @@ func TestCluster_FairLockOfASlotThatIsMoving(t *testing.T) {
 	mustUnlock(t, mustAwait(t, f))
 }
 
-// Inspect reads the record and the token counter of a lock in one script. So while its slot is being
-// moved a master refuses it, unless both keys are there. ForceUnlock reads the record only.
+// Inspect reads the record and the token counter of a lock in one script. So while its slot is
+// being moved a master refuses it, unless both keys are there. ForceUnlock reads the record only.
 func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -269,8 +269,8 @@ func TestCluster_InspectInASlotThatIsMoving(t *testing.T) {
 	}
 }
 
-// A writer passes an exclusive lock on to a reader of its manager while the slot is being moved. The
-// old master takes no key for the new reader, so the record names the writer until the slot has
+// A writer passes an exclusive lock on to a reader of its manager while the slot is being moved.
+// The old master takes no key for the new reader, so the record names the writer until the slot has
 // moved. It is renewed all the same.
 func TestCluster_PassedToAReaderInASlotThatIsMoving(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// oneShard runs a cluster with one master and its replica. It returns managers that were dialled with the
-// address of the master, with that of the replica, and with both.
+// oneShard runs a cluster with one master and its replica. It returns managers that were dialled
+// with the address of the master, with that of the replica, and with both.
 func oneShard(t *testing.T, o lockmgr.Options) (*redistest.Cluster, map[string]*lockmgr.Manager) {
 	t.Helper()
 	c := redistest.StartCluster(t, 1, 1)
@@ -64,8 +64,8 @@ func TestCluster_OneShardWakes(t *testing.T) {
 	}
 }
 
-// A client that listens and publishes as Redisson does in a cluster hears a manager of a cluster with one
-// master, and is heard.
+// A client that listens and publishes as Redisson does in a cluster hears a manager of a cluster
+// with one master, and is heard.
 func TestCluster_OneShardLikeRedisson(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 1, 0)
@@ -104,7 +104,8 @@ func TestCluster_OneShardLikeRedisson(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// Managers of a cluster with one master follow a planned failover, and one after the master has died.
+// Managers of a cluster with one master follow a planned failover, and one after the master has
+// died.
 func TestCluster_OneShardFailover(t *testing.T) {
 	t.Parallel()
 	c, managers := oneShard(t, lockmgr.Options{RetryTime: 20 * time.Second})

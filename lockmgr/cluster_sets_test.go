@@ -19,8 +19,8 @@ import (
 	wires "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// setOverSlots returns a set with names of all kinds and sides on every master, and the names
-// in their order.
+// setOverSlots returns a set with names of all kinds and sides on every master, and the names in
+// their order.
 func setOverSlots(c *redistest.Cluster, each int) (set lockmgr.Set, names []string) {
 	for _, list := range namesOn(c, each) {
 		for i, name := range list {
@@ -139,8 +139,8 @@ func TestCluster_SetsContend(t *testing.T) {
 	requireNothingLeft(t, c, names)
 }
 
-// A set that comes to wait for an early slot leaves the line in a later slot. Else nobody could have the later
-// name for two seconds: the set is told that the name is free, and can't use it.
+// A set that comes to wait for an early slot leaves the line in a later slot. Else nobody could
+// have the later name for two seconds: the set is told that the name is free, and can't use it.
 func TestCluster_SetLeavesALaterLine(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -160,8 +160,8 @@ func TestCluster_SetLeavesALaterLine(t *testing.T) {
 	requireNothingLeft(t, c, names)
 }
 
-// While one master is stopped, a set that needs it fails in time, and what it could have had of
-// the others is free.
+// While one master is stopped, a set that needs it fails in time, and what it could have had of the
+// others is free.
 func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
@@ -182,8 +182,8 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	_, err := m.LockAll(ctx, set)
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	require.ErrorContains(t, err, stopped.Addr())
-	// A wait that is shorter than RetryTime is told the same, whichever name is first. The names are others
-	// than those of the set: what was sent to the stopped master runs when it goes on.
+	// A wait that is shorter than RetryTime is told the same, whichever name is first. The names
+	// are others than those of the set: what was sent to the stopped master runs when it goes on.
 	here, there := "{"+others[0]+"}2", "{"+names[len(names)-1]+"}2"
 	for _, names := range [][]string{{here, there}, {there, here}} {
 		_, err = m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(700*time.Millisecond))
@@ -242,8 +242,8 @@ func TestCluster_SetGathers(t *testing.T) {
 	requireNothingLeft(t, c, names)
 }
 
-// BenchmarkCluster_Set compares a set whose names are in one slot with one whose names are on
-// three masters.
+// BenchmarkCluster_Set compares a set whose names are in one slot with one whose names are on three
+// masters.
 func BenchmarkCluster_Set(b *testing.B) {
 	c := redistest.StartCluster(b, 3, 0)
 	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{}))(b)

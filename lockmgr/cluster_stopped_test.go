@@ -23,12 +23,12 @@ import (
 // masters may be, at p99.
 const mostHarm = 5 * time.Millisecond
 
-// stopLease is the lease of the locks beside a stopped master, and stopTimeout the time-out of their
-// commands. A busy machine is no trouble.
+// stopLease is the lease of the locks beside a stopped master, and stopTimeout the time-out of
+// their commands. A busy machine is no trouble.
 const stopLease, stopTimeout = 3600 * time.Millisecond, 1100 * time.Millisecond
 
-// renewalPeriod is the time between two renewals of a lock: a third of the lease and the pause until
-// the next boundary. See package renewal.
+// renewalPeriod is the time between two renewals of a lock: a third of the lease and the pause
+// until the next boundary. See package renewal.
 const renewalPeriod = stopLease * 9 / 24
 
 // delays are sorted times.
@@ -208,8 +208,8 @@ func (b *bystander) took(to *delays, begin time.Time) {
 	*to = append(*to, d)
 }
 
-// While one master is stopped, locks on the others are granted, renewed and lost as before, and those
-// on it are lost at their deadlines.
+// While one master is stopped, locks on the others are granted, renewed and lost as before, and
+// those on it are lost at their deadlines.
 func TestCluster_OneStoppedMasterHarmsNobodyElse(t *testing.T) {
 	if !thorough.On() { // what runs beside it delays more than mostHarm
 		t.Parallel()
@@ -309,9 +309,9 @@ func (b *bystander) requireNoHarm(stopped *redistest.Server, itsName string, bes
 	require.Empty(b.t, harmed, "at %s", stopped.Addr())
 }
 
-// Requests for thousands of new names at a master that does not answer fail in the promised time, as one for
-// a known name does, although most of their commands are never sent. So does Inspect. Requests for names
-// on other masters are granted.
+// Requests for thousands of new names at a master that does not answer fail in the promised time,
+// as one for a known name does, although most of their commands are never sent. So does Inspect.
+// Requests for names on other masters are granted.
 func TestCluster_NewNamesAtAStoppedMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")

@@ -42,8 +42,8 @@ func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
 
 var allChannels = []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels}
 
-// All kinds of locks work on all shards. A waiter of another manager is woken by a message,
-// long before it would poll.
+// All kinds of locks work on all shards. A waiter of another manager is woken by a message, long
+// before it would poll.
 func TestCluster_EveryKind(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -162,8 +162,8 @@ func TestCluster_SlotMoves(t *testing.T) {
 }
 
 // While a slot moves, scripts of read-write locks find some of their keys at the new master only.
-// Requests wait until it has moved. They do not fail, and nothing is lost. Plain locks are at one of
-// the two masters. Those at either are granted and renewed meanwhile.
+// Requests wait until it has moved. They do not fail, and nothing is lost. Plain locks are at one
+// of the two masters. Those at either are granted and renewed meanwhile.
 func TestCluster_SlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -205,8 +205,8 @@ func TestCluster_SlotThatIsMoving(t *testing.T) {
 	require.Empty(t, ownKeys(t, c, name))
 }
 
-// Names in slots that no master serves are unavailable. Others of the same manager are granted
-// and renewed as before.
+// Names in slots that no master serves are unavailable. Others of the same manager are granted and
+// renewed as before.
 func TestCluster_UncoveredSlots(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")

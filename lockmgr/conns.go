@@ -35,8 +35,8 @@ func newConns(ended func(addr string, shared bool)) *conns {
 	return c
 }
 
-// track returns a dialFunc that dials by dial until close is called. close ends a dial under way, if
-// dial heeds its context.
+// track returns a dialFunc that dials by dial until close is called. close ends a dial under way,
+// if dial heeds its context.
 func (c *conns) track(dial dialFunc) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		refused := &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// newClient applies DisableTCPNoDelay itself, because the client can't set an option of a connection that is
-// tracked.
+// newClient applies DisableTCPNoDelay itself, because the client can't set an option of a
+// connection that is tracked.
 func TestNewClient_DisableTCPNoDelay(t *testing.T) {
 	for _, disabled := range []bool{false, true} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A pipeServer answers greetings over pipes. Before it lets a dial end, and before it answers the first
-// command of a connection, it waits.
+// A pipeServer answers greetings over pipes. Before it lets a dial end, and before it answers the
+// first command of a connection, it waits.
 type pipeServer struct {
 	beforeDial, beforeHello func(conn int)
 
@@ -129,7 +129,8 @@ type heldConn struct {
 
 func (c *heldConn) Close() error { c.closed = true; return nil }
 
-// The end of each connection is told once. All commands share the first one, and those that a command dials.
+// The end of each connection is told once. All commands share the first one, and those that a
+// command dials.
 func TestConns_TellOfEnds(t *testing.T) {
 	var told []string
 	c := newConns(func(addr string, shared bool) { told = append(told, fmt.Sprint(addr, shared)) })
@@ -144,8 +145,8 @@ func TestConns_TellOfEnds(t *testing.T) {
 	require.Equal(t, []string{"atrue", "bfalse", "ctrue"}, told)
 }
 
-// When conns are closed, all connections that are open are closed, none is dialled, and a dial that ends
-// later fails. A connection that was closed before is not kept.
+// When conns are closed, all connections that are open are closed, none is dialled, and a dial that
+// ends later fails. A connection that was closed before is not kept.
 func TestConns(t *testing.T) {
 	c := newConns(nil)
 	var made []*heldConn

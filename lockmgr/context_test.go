@@ -26,8 +26,8 @@ func heldLock() *Lock {
 // endLease makes a lease end, and nobody notices it.
 func (l *Lock) endLease() { l.ticket.hold().until.Store(int64(l.ticket.shell.clock.exact())) }
 
-// A context of a lock ends with the lease, whichever method is asked first, before the manager has noticed
-// anything: a process that was paused continues with all its goroutines at once.
+// A context of a lock ends with the lease, whichever method is asked first, before the manager has
+// noticed anything: a process that was paused continues with all its goroutines at once.
 func TestContext_EndsWithTheLease(t *testing.T) {
 	type key struct{}
 	parent := context.WithValue(context.Background(), key{}, "value")
@@ -166,8 +166,8 @@ func BenchmarkContext(b *testing.B) {
 	}
 }
 
-// A call of Lost while the loss is reported: the channel is closed exactly once. With
-// the race detector this fails at once if both close it, or neither.
+// A call of Lost while the loss is reported: the channel is closed exactly once. With the race
+// detector this fails at once if both close it, or neither.
 func TestLock_LostIsAskedForDuringTheLoss(t *testing.T) {
 	for range 2000 {
 		l := heldLock()

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// failOver makes servers[1] the master of servers[0], and lets new connections to the proxy go there. The
-// old connections stay at servers[0].
+// failOver makes servers[1] the master of servers[0], and lets new connections to the proxy go
+// there. The old connections stay at servers[0].
 func failOver(t *testing.T, servers []*redistest.Server, proxy *faultproxy.Proxy) {
 	t.Helper()
 	faults.Do(t, servers[0], "WAIT", "1", "5000")
@@ -29,8 +29,8 @@ func failOver(t *testing.T, servers []*redistest.Server, proxy *faultproxy.Proxy
 // demotedLease is the lease of the holds. It is long for a busy machine.
 const demotedLease = 15 * time.Second
 
-// awaitRenewed waits until a renewal of each lock was sent after now and confirmed. The locks are valid all
-// the time.
+// awaitRenewed waits until a renewal of each lock was sent after now and confirmed. The locks are
+// valid all the time.
 func awaitRenewed(t *testing.T, held []*lockmgr.Lock) {
 	t.Helper()
 	begin := time.Now()
@@ -44,8 +44,9 @@ func awaitRenewed(t *testing.T, held []*lockmgr.Lock) {
 	}, "renewals")
 }
 
-// The address of a manager leads to another server after a planned failover, and the old server lives on as
-// a replica, with the connections to it. The manager goes on at the new one, and its holds stay.
+// The address of a manager leads to another server after a planned failover, and the old server
+// lives on as a replica, with the connections to it. The manager goes on at the new one, and its
+// holds stay.
 func TestDemoted_HoldsStay(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(o *lockmgr.Options, opt *rueidis.ClientOption){

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A note is a value that a dispatcher of these tests delivers. A negative note -n
-// reports that n were dropped.
+// A note is a value that a dispatcher of these tests delivers. A negative note -n reports that n
+// were dropped.
 type note int
 
 func newNotes(limit int, deliver func(note)) *dispatcher[note] {
@@ -56,8 +56,7 @@ func TestDispatcher_ReportsDropsIfNothingFollows(t *testing.T) {
 	})
 }
 
-// Values of several goroutines arrive one at a time, and those of each in
-// order.
+// Values of several goroutines arrive one at a time, and those of each in order.
 func TestDispatcher_KeepsTheOrder(t *testing.T) {
 	const producers, each = 4, 2000
 	var last [producers]note
@@ -82,8 +81,8 @@ func TestDispatcher_KeepsTheOrder(t *testing.T) {
 	require.Zero(t, d.drops())
 }
 
-// finish ends with its context, drops the rest, and leaves no goroutine once
-// the delivery in hand has returned.
+// finish ends with its context, drops the rest, and leaves no goroutine once the delivery in hand
+// has returned.
 func TestDispatcher_EndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []note
@@ -106,8 +105,8 @@ func TestDispatcher_EndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A log handler gets no line of a level that is disabled. Attributes and groups of
-// the logger reach it.
+// A log handler gets no line of a level that is disabled. Attributes and groups of the logger reach
+// it.
 func TestLog_QueuedHandlerIsALogHandler(t *testing.T) {
 	var out syncBuffer
 	next := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})

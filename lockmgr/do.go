@@ -26,8 +26,8 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Conte
 	return m.do(ctx, l, err, fn)
 }
 
-// DoValue is [Manager.Do] for a function that returns a value. DoValue returns the value of fn, also
-// with an error, or the zero T if fn was not called.
+// DoValue is [Manager.Do] for a function that returns a value. DoValue returns the value of fn,
+// also with an error, or the zero T if fn was not called.
 func DoValue[T any](ctx context.Context, m *Manager, name string, fn func(ctx context.Context, l *Lock) (T, error), opts ...LockOption) (value T, err error) {
 	err = m.Do(ctx, name, func(ctx context.Context, l *Lock) (err error) {
 		value, err = fn(ctx, l)

@@ -79,7 +79,8 @@ func TestDo_TellsTheLoss(t *testing.T) {
 	})
 }
 
-// An unlock ends the context that the lock gave out. Given that context, or a child of it, Unlock waits all the same.
+// An unlock ends the context that the lock gave out. Given that context, or a child of it, Unlock
+// waits all the same.
 func TestUnlock_WithItsOwnContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
@@ -136,8 +137,7 @@ func TestDo_LetsPanicsPass(t *testing.T) {
 	awaitIdle(t, m)
 }
 
-// On a silent server Do returns in time. Its error is nil, since fn held the lock all
-// the time.
+// On a silent server Do returns in time. Its error is nil, since fn held the lock all the time.
 func TestDo_OnASilentServerEndsInTime(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})

@@ -54,8 +54,8 @@
 // after the grant sets a fixed lease longer than Options.Lease; until the renewal is confirmed, the
 // lock is good for Options.Lease.
 //
-// [KeepFor] keeps the name locked after the hold. [MaxWait] bounds the wait. MaxWait(0), [OnlyIfFree]
-// and [Manager.TryLock] try once.
+// [KeepFor] keeps the name locked after the hold. [MaxWait] bounds the wait. MaxWait(0),
+// [OnlyIfFree] and [Manager.TryLock] try once.
 //
 // # Cancellation
 //

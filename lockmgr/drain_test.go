@@ -15,8 +15,8 @@ import (
 
 const waiters = 1000
 
-// drainManager returns how long a thousand waiters of one name take, from the first
-// unlock to the last.
+// drainManager returns how long a thousand waiters of one name take, from the first unlock to the
+// last.
 func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
 	first := mustLock(t, m, "hot")
 	var wg sync.WaitGroup
@@ -39,8 +39,8 @@ func drainManager(t testing.TB, m *lockmgr.Manager) time.Duration {
 	return time.Since(start)
 }
 
-// drainByMessages does the same with raw scripts: every release publishes, and every
-// message lets the first waiter try.
+// drainByMessages does the same with raw scripts: every release publishes, and every message lets
+// the first waiter try.
 func (r *raw) drainByMessages(t testing.TB) time.Duration {
 	conn, hangUp := r.client.Dedicate()
 	defer hangUp()
@@ -133,8 +133,7 @@ func TestDrain_TakesFewCommands(t *testing.T) {
 	require.Less(t, spent, 25)
 }
 
-// clientCommands counts the commands that clients sent, without those that scripts
-// called.
+// clientCommands counts the commands that clients sent, without those that scripts called.
 func clientCommands(t testing.TB, s *redistest.Server) int {
 	n := 0
 	for name, calls := range s.Commands(t) {

@@ -40,8 +40,8 @@ func early(t *testing.T, s *redistest.Server, a, b *lockmgr.Manager) *lockmgr.Lo
 	return nil
 }
 
-// A release has joined the line, and then the server, or what it knows of the line, is gone. The next request of
-// that manager does not wait for a message that can't come.
+// A release has joined the line, and then the server, or what it knows of the line, is gone. The
+// next request of that manager does not wait for a message that can't come.
 func TestEarly_PositionIsLost(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, s *redistest.Server, l *lockmgr.Lock){
 		"subscriptions": func(t *testing.T, s *redistest.Server, l *lockmgr.Lock) {
@@ -74,7 +74,8 @@ func TestEarly_PositionIsLost(t *testing.T) {
 	}
 }
 
-// The release of a writer has joined the line for a request that leaves. Readers of others share the lock.
+// The release of a writer has joined the line for a request that leaves. Readers of others share
+// the lock.
 func TestEarly_WriterLeaves(t *testing.T) {
 	t.Parallel()
 	requireOnceWithin(t, 1500*time.Millisecond, func() time.Duration {

@@ -115,8 +115,8 @@ func ExampleManager_LockAsync() {
 	case <-impatient.Done():
 		fmt.Println("locked")
 	case <-time.After(10 * time.Millisecond):
-		// Cancel returns true: it withdrew the request, or gave back a lock that
-		// was granted meanwhile.
+		// Cancel returns true: it withdrew the request, or gave back a lock that was granted
+		// meanwhile.
 		fmt.Println("gave up:", impatient.Cancel())
 	}
 
@@ -130,8 +130,7 @@ func ExampleManager_LockAsync() {
 	// the next one: true <nil>
 }
 
-// All takes several locks or none: locks that came before the time was over are
-// given back.
+// All takes several locks or none: locks that came before the time was over are given back.
 func ExampleManager_LockAsync_all() {
 	manager, done := managerForExample()
 	defer done()
@@ -212,8 +211,7 @@ func ExampleMaxWait() {
 	// true lock orders:42 true
 }
 
-// An owner can lock what it holds once more. The lock is free when it has
-// been unlocked as often.
+// An owner can lock what it holds once more. The lock is free when it has been unlocked as often.
 func ExampleAsOwner() {
 	manager, done := managerForExample()
 	defer done()
@@ -318,8 +316,8 @@ func ExamplePermits() {
 	// lockmgr: lease lost: a permit was given back by its ID, or removed
 }
 
-// The bound belongs to the hold: a holder that hangs loses its lock in the end,
-// although its process lives on.
+// The bound belongs to the hold: a holder that hangs loses its lock in the end, although its
+// process lives on.
 func ExampleMaxHold() {
 	manager, done := managerForExample()
 	defer done()
@@ -336,8 +334,8 @@ func ExampleMaxHold() {
 	// true
 }
 
-// Work that takes longer than expected asks for more time. No error means that
-// the lock was held when the server was asked.
+// Work that takes longer than expected asks for more time. No error means that the lock was held
+// when the server was asked.
 func ExampleLock_Extend() {
 	manager, done := managerForExample()
 	defer done()
@@ -371,8 +369,8 @@ func ExampleManager_Do() {
 	// no more orders
 }
 
-// The resource that the lock protects remembers the largest token that it has seen.
-// So it can refuse a holder that does not know that it has lost the lock.
+// The resource that the lock protects remembers the largest token that it has seen. So it can
+// refuse a holder that does not know that it has lost the lock.
 func ExampleLock_Token() {
 	manager, done := managerForExample()
 	defer done()
@@ -408,8 +406,7 @@ func ExampleLock_Token() {
 	// anna writes with token 1: refused
 }
 
-// A holder that works in small pieces checks before each that it has not lost the
-// lock.
+// A holder that works in small pieces checks before each that it has not lost the lock.
 func ExampleLock_Lost() {
 	manager, done := managerForExample()
 	defer done()
@@ -441,8 +438,8 @@ func ExampleLock_Lost() {
 	// unlock: true
 }
 
-// Work that takes a context ends with the lock. Here the lease is a fixed one,
-// which nothing renews.
+// Work that takes a context ends with the lock. Here the lease is a fixed one, which nothing
+// renews.
 func ExampleLock_Context() {
 	manager, done := managerForExample()
 	defer done()
@@ -533,8 +530,8 @@ func ExampleOptions_observer() {
 	// unlocked orders:42
 }
 
-// A service connects over TLS as a user that may lock names which begin with "app:".
-// It checks these permissions at its start.
+// A service connects over TLS as a user that may lock names which begin with "app:". It checks
+// these permissions at its start.
 func ExampleManager_Check() {
 	connect := func(ctx context.Context, password string) (*lockmgr.Manager, error) {
 		mgr, err := lockmgr.Dial(rueidis.ClientOption{

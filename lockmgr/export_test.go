@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// WithClocks returns o for a manager that reads these clocks of its host: one stands
-// still while the host is suspended, the other does not.
+// WithClocks returns o for a manager that reads these clocks of its host: one stands still while
+// the host is suspended, the other does not.
 func WithClocks(o Options, read func() (awake, all time.Duration, ok bool)) Options {
 	o.readClocks = read
 	return o
@@ -31,8 +31,7 @@ func (s *Stopper) Options(o Options) Options {
 	return o
 }
 
-// Stop stops the goroutine of m until resume is called. It returns when the
-// goroutine stands still.
+// Stop stops the goroutine of m until resume is called. It returns when the goroutine stands still.
 func (s *Stopper) Stop(m *Manager) (resume func()) {
 	next := &stop{make(chan struct{}), make(chan struct{})}
 	s.next.Store(next)

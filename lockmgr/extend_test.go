@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A fixed lease that was extended lasts as long as Extend promised, and then ends by
-// itself.
+// A fixed lease that was extended lasts as long as Extend promised, and then ends by itself.
 func TestExtend_FixedLease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -72,8 +71,8 @@ func TestExtend_FindsALoss(t *testing.T) {
 	})
 }
 
-// The watchdog stops at MaxHold, and the loss says why. Extend does not go
-// beyond it, and the lock is free at once.
+// The watchdog stops at MaxHold, and the loss says why. Extend does not go beyond it, and the lock
+// is free at once.
 func TestMaxHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})

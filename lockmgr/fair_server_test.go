@@ -118,8 +118,8 @@ func ready(t *testing.T, s *redistest.Server, m *lockmgr.Manager, scripts uint64
 }
 
 // An unlock in one process is the grant in another: the script that releases the lock records the
-// next holder, and the message of the script is the grant. The next holder sends nothing. A hold that
-// lasts is renewed before the short lease of such a grant is over, and has its lease then.
+// next holder, and the message of the script is the grant. The next holder sends nothing. A hold
+// that lasts is renewed before the short lease of such a grant is over, and has its lease then.
 func TestFair_GrantByMessage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -395,7 +395,8 @@ func TestFair_BadRequests(t *testing.T) {
 	awaitNoKeys(t, s)
 }
 
-// A plain request of another process gets a free fair lock, although some wait for it. The waiters fail with ErrKind.
+// A plain request of another process gets a free fair lock, although some wait for it. The waiters
+// fail with ErrKind.
 func TestFair_PlainRequestOfAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
@@ -455,8 +456,8 @@ func TestFair_LongWait(t *testing.T) {
 	})
 }
 
-// The places of a manager that has died delay those behind them for five seconds, and for one
-// poll more.
+// The places of a manager that has died delay those behind them for five seconds, and for one poll
+// more.
 func TestFair_DeadManager(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, w *scene) {
@@ -524,7 +525,8 @@ func TestFair_Channels(t *testing.T) {
 	faults.Eventually(t, func() bool { return !hears(m.ID()) && !hears(place) })
 }
 
-// The locks "a" and "{a}" share channels, and fair ones a queue. A release of the one grants nobody the other.
+// The locks "a" and "{a}" share channels, and fair ones a queue. A release of the one grants nobody
+// the other.
 func TestServer_BracesMakeAnotherLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -49,8 +49,8 @@ func TestTurns_OthersGetTheirs(t *testing.T) {
 	})
 }
 
-// Processes that listen for messages, and do not want the lock at the moment, keep nobody waiting. A wait is no longer
-// than the holds of the others.
+// Processes that listen for messages, and do not want the lock at the moment, keep nobody waiting.
+// A wait is no longer than the holds of the others.
 func TestLine_WhoOnlyListensKeepsNobodyWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		const hold = 5 * milli
@@ -91,8 +91,7 @@ func TestTurns_RunGoesOnWhileNobodyElseWaits(t *testing.T) {
 	})
 }
 
-// A manager whose only worker takes the lock again at once must let others in
-// as well.
+// A manager whose only worker takes the lock again at once must let others in as well.
 func TestTurns_WorkerThatComesBackAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		a, _ := w.manager(lockmgr.Options{PassCount: 5})
@@ -145,8 +144,8 @@ type turns struct {
 	waiting []int // by manager: how many requests it had at first
 }
 
-// contend queues requests of each manager behind a lock that another manager holds.
-// It returns the order of grants once every request has had the lock.
+// contend queues requests of each manager behind a lock that another manager holds. It returns the
+// order of grants once every request has had the lock.
 func contend(t *testing.T, w *scene, managers []*lockmgr.Manager, each int, hold time.Duration) *turns {
 	first, _ := w.manager(lockmgr.Options{})
 	l := mustLock(t, first, "a")
@@ -199,8 +198,8 @@ func (s *turns) longest() int {
 	return most
 }
 
-// A handoff in memory takes no time, but the answer that names other subscribers
-// does. A manager must not make many handoffs before that answer.
+// A handoff in memory takes no time, but the answer that names other subscribers does. A manager
+// must not make many handoffs before that answer.
 func TestTurns_RunIsShortUntilOthersAreKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var managers []*lockmgr.Manager
@@ -240,8 +239,8 @@ func TestTurns_ManagersTakeThem(t *testing.T) {
 	}
 }
 
-// Subscribers may be idle. A lock that none of them wants must not be free for long
-// while its manager stands back for them.
+// Subscribers may be idle. A lock that none of them wants must not be free for long while its
+// manager stands back for them.
 func TestTurns_IdleSubscribersCostLittle(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{PassCount: 10})
@@ -257,8 +256,8 @@ func TestTurns_IdleSubscribersCostLittle(t *testing.T) {
 	})
 }
 
-// A manager whose round trip is longer than a pause gets its turn too, while managers
-// nearby want the lock all the time.
+// A manager whose round trip is longer than a pause gets its turn too, while managers nearby want
+// the lock all the time.
 func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 	for name, near := range map[string]int{"from one": 1, "from two": 2} {
 		t.Run(name, func(t *testing.T) {

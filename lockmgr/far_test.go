@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A manager 60 ms away with a lease of 1 s, and so a command time-out of
-// 100 ms, gets its subscription, keeps it, and is woken by messages.
+// A manager 60 ms away with a lease of 1 s, and so a command time-out of 100 ms, gets its
+// subscription, keeps it, and is woken by messages.
 func TestSubscription_OfAFarManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var mu sync.Mutex
@@ -68,8 +68,8 @@ func (c slowConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Check waits for its subscription for longer than a command may take, because a
-// subscription takes several round trips.
+// Check waits for its subscription for longer than a command may take, because a subscription takes
+// several round trips.
 func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		n := &network{server: w.server}
@@ -94,8 +94,8 @@ func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 	})
 }
 
-// Two managers share a client whose pool has one connection. The second one
-// gets no subscription: it says so, polls, and its Close does not hang.
+// Two managers share a client whose pool has one connection. The second one gets no subscription:
+// it says so, polls, and its Close does not hang.
 func TestServer_PoolOfOne(t *testing.T) {
 	s := redistest.Start(t)
 	opt := lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})

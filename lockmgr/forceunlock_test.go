@@ -107,7 +107,8 @@ func TestForceUnlockHolders_NoID(t *testing.T) {
 }
 
 // A lock that was forced open is not passed on in memory: while another manager has it, no waiter
-// of the old holder's manager gets it. That holds for each way in which a request can follow a hold.
+// of the old holder's manager gets it. That holds for each way in which a request can follow a
+// hold.
 func TestForceUnlock_NoNewGrant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -166,8 +167,9 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 	}
 }
 
-// The holder of a lock that was forced open is told so by its Unlock, also if a request of its manager
-// waits for the lock: the script that looks for the record before the lock passes on finds the loss.
+// The holder of a lock that was forced open is told so by its Unlock, also if a request of its
+// manager waits for the lock: the script that looks for the record before the lock passes on finds
+// the loss.
 func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
@@ -193,7 +195,8 @@ func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
 	}
 }
 
-// notWhile fails if a request is granted while another manager holds the lock. It looks for a while.
+// notWhile fails if a request is granted while another manager holds the lock. It looks for a
+// while.
 func notWhile(t *testing.T, f *futures.Future[*lockmgr.Lock], theirs *lockmgr.Lock) {
 	t.Helper()
 	select {
@@ -230,8 +233,8 @@ func TestReturn_NoNewGrant(t *testing.T) {
 	}
 }
 
-// Requests that wait behind the holder in its own manager get the lock soon after another manager has forced it open,
-// however long the hold would have lasted.
+// Requests that wait behind the holder in its own manager get the lock soon after another manager
+// has forced it open, however long the hold would have lasted.
 func TestForceUnlock_WaitersBesideTheHolder(t *testing.T) {
 	for title, sides := range map[string][2]lockmgr.LockOption{
 		"plain":               {lockmgr.Fenced(), lockmgr.Fenced()},

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// These tests check how long calls take at a server that is frozen: its connections stay open, and nothing
-// is answered.
+// These tests check how long calls take at a server that is frozen: its connections stay open, and
+// nothing is answered.
 
 // frozenOptions are options whose RetryTime is longer or shorter than their CommandTimeout.
 var frozenOptions = map[string]lockmgr.Options{
@@ -25,12 +25,12 @@ var frozenOptions = map[string]lockmgr.Options{
 	"short commands": {RetryTime: 2 * second, CommandTimeout: 100 * milli},
 }
 
-// frozenPauses is how much later than promised a call may end in fake time: looks for waits that are over have
-// a pause between them, and so have tries.
+// frozenPauses is how much later than promised a call may end in fake time: looks for waits that
+// are over have a pause between them, and so have tries.
 const frozenPauses = 150 * milli
 
-// onFrozen runs a test for all options, with one lock and with many. The server freezes with the first call
-// of freeze.
+// onFrozen runs a test for all options, with one lock and with many. The server freezes with the
+// first call of freeze.
 func onFrozen(t *testing.T, test func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, held []*lockmgr.Lock, freeze func())) {
 	for name, o := range frozenOptions {
 		for _, locks := range []int{1, 600} {
@@ -59,8 +59,8 @@ func onFrozen(t *testing.T, test func(t *testing.T, m *lockmgr.Manager, o lockmg
 	}
 }
 
-// Unlock fails after RetryTime, or after CommandTimeout if that is longer. Close after it waits for one more
-// try: for CommandTimeout, or for RetryTime if that is shorter.
+// Unlock fails after RetryTime, or after CommandTimeout if that is longer. Close after it waits for
+// one more try: for CommandTimeout, or for RetryTime if that is shorter.
 func TestFrozen_UnlockAndClose(t *testing.T) {
 	onFrozen(t, func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, held []*lockmgr.Lock, freeze func()) {
 		freeze()
@@ -95,9 +95,10 @@ func TestFrozen_CloseWithAContext(t *testing.T) {
 	})
 }
 
-// A request that is made at a frozen server fails after RetryTime, or after CommandTimeout if that is longer.
-// One that waits for a message of the server then sends nothing. The client's pings notice that the server is
-// frozen: Dialer.KeepAlive and ConnWriteTimeout come on top of RetryTime then.
+// A request that is made at a frozen server fails after RetryTime, or after CommandTimeout if that
+// is longer. One that waits for a message of the server then sends nothing. The client's pings
+// notice that the server is frozen: Dialer.KeepAlive and ConnWriteTimeout come on top of RetryTime
+// then.
 func TestFrozen_Requests(t *testing.T) {
 	for name, o := range frozenOptions {
 		t.Run(name, func(t *testing.T) {

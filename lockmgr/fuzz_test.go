@@ -13,11 +13,10 @@ import (
 //
 //	go test ./lockmgr -run '^$' -fuzz FuzzName_TwoShareNoKey -fuzztime 60s
 
-// FuzzName_TwoShareNoKey checks pairs of accepted names. The key of one is never a
-// key or a channel of the other, a channel is never a token key, and channel and
-// token key are in the slot of the lock's key. Only x and {x} share a channel and a
-// counter, as in Redisson: a message wakes the waiters of both and tokens skip
-// numbers, but no lock is mistaken for the other.
+// FuzzName_TwoShareNoKey checks pairs of accepted names. The key of one is never a key or a channel
+// of the other, a channel is never a token key, and channel and token key are in the slot of the
+// lock's key. Only x and {x} share a channel and a counter, as in Redisson: a message wakes the
+// waiters of both and tokens skip numbers, but no lock is mistaken for the other.
 func FuzzName_TwoShareNoKey(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"a", "b"}, {"a", "a"}, {"", "a"}, {"x", "{x}"}, {"{x}", "{{x}}"}, {"a{t}b", "t"}, {"{a}b}", "a}b"},
@@ -51,8 +50,8 @@ func FuzzName_TwoShareNoKey(f *testing.F) {
 	})
 }
 
-// besideOf returns the keys and channels that Redisson has beside a lock's key, for
-// all kinds of locks. It shares no code with names.go.
+// besideOf returns the keys and channels that Redisson has beside a lock's key, for all kinds of
+// locks. It shares no code with names.go.
 func besideOf(name string) (keys []string) {
 	inBraces := name
 	if !strings.Contains(name, "{") {
@@ -90,9 +89,9 @@ func TestName_Accepted(t *testing.T) {
 	}
 }
 
-// slotOf returns a key's slot by the cluster specification: CRC-16/XMODEM of the
-// text between the first "{" and the next "}", or of the key if there is none or it
-// is empty. It shares no code with names.go.
+// slotOf returns a key's slot by the cluster specification: CRC-16/XMODEM of the text between the
+// first "{" and the next "}", or of the key if there is none or it is empty. It shares no code with
+// names.go.
 func slotOf(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {

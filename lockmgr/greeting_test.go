@@ -55,8 +55,8 @@ func says(text string) func(c net.Conn) {
 	}
 }
 
-// closesOn returns a server that ends the connection at the first of these commands, after reply, and
-// does not know others.
+// closesOn returns a server that ends the connection at the first of these commands, after reply,
+// and does not know others.
 func closesOn(reply string, commands ...string) func(c net.Conn) {
 	return func(c net.Conn) {
 		resp.Serve(c, func(args []string) string {
@@ -147,8 +147,8 @@ func TestServerError_TooManyClients(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// If a server takes the connection and says nothing, the error says that. It does not blame a context, which the
-// caller has not given.
+// If a server takes the connection and says nothing, the error says that. It does not blame a
+// context, which the caller has not given.
 func TestDial_SaysThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	silent := rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
@@ -160,9 +160,9 @@ func TestDial_SaysThatNobodyAnswers(t *testing.T) {
 
 const envLeaver = "HOLDFAST_TEST_LEAVER"
 
-// A server that refuses PING must not end the process of a waiter that leaves. The
-// client library sends a PING after each UNSUBSCRIBE, and panics if that is refused
-// in a way that it does not know. So the waiter runs in a process of its own.
+// A server that refuses PING must not end the process of a waiter that leaves. The client library
+// sends a PING after each UNSUBSCRIBE, and panics if that is refused in a way that it does not
+// know. So the waiter runs in a process of its own.
 func TestWaiter_LeavesAServerThatRefusesPing(t *testing.T) {
 	if addr := os.Getenv(envLeaver); addr != "" {
 		leave(t, addr)

@@ -15,16 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The names of helpers begin in four ways. dial makes a manager. must makes a call that must succeed, and returns
-// its value. require asserts. await waits until something is so, for up to faults.Patience.
+// The names of helpers begin in four ways. dial makes a manager. must makes a call that must
+// succeed, and returns its value. require asserts. await waits until something is so, for up to
+// faults.Patience.
 
 var ctx = context.Background()
 
 // secret is the password of all users of tests. No error may contain it.
 const secret = "correct-horse-battery-staple"
 
-// slow is the command time-out of tests with a short lease. The default, a tenth of the lease, would be too short on a
-// busy machine.
+// slow is the command time-out of tests with a short lease. The default, a tenth of the lease,
+// would be too short on a busy machine.
 const slow = 320 * time.Millisecond
 
 // numbered returns names: prefix0, prefix1 and so on.
@@ -36,8 +37,8 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-// dialOption makes a manager, which is closed when t ends. Some of the servers may be down then, so its releases need
-// not be confirmed.
+// dialOption makes a manager, which is closed when t ends. Some of the servers may be down then, so
+// its releases need not be confirmed.
 func dialOption(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	m := must(lockmgr.Dial(opt, o))(t)
@@ -94,7 +95,8 @@ func startServer(t *testing.T, o lockmgr.Options) (*redistest.Server, *lockmgr.M
 	return s, dial(t, s.Addr(), o), dial(t, s.Addr(), o)
 }
 
-// must returns the value of a call, and ends the test if the call failed: must(m.Check(ctx, ""))(t, "why").
+// must returns the value of a call, and ends the test if the call failed: must(m.Check(ctx, ""))(t,
+// "why").
 func must[T any](v T, err error) func(t testing.TB, what ...any) T {
 	return func(t testing.TB, what ...any) T {
 		t.Helper()
@@ -165,8 +167,8 @@ func mustClose(t testing.TB, managers ...*lockmgr.Manager) {
 	}
 }
 
-// mustPass unlocks a lock, and returns the lock of a request that waits for it in m. The message of the release must
-// have reached m.
+// mustPass unlocks a lock, and returns the lock of a request that waits for it in m. The message of
+// the release must have reached m.
 func mustPass(t testing.TB, l *lockmgr.Lock, m *lockmgr.Manager, f *futures.Future[*lockmgr.Lock]) (next *lockmgr.Lock) {
 	t.Helper()
 	faults.ByMessage(t, m, func() {
@@ -176,7 +178,8 @@ func mustPass(t testing.TB, l *lockmgr.Lock, m *lockmgr.Manager, f *futures.Futu
 	return next
 }
 
-// requireServerError checks that an error is a ServerError of a kind, with a hint and without the password.
+// requireServerError checks that an error is a ServerError of a kind, with a hint and without the
+// password.
 func requireServerError(t testing.TB, kind, err error) {
 	t.Helper()
 	require.ErrorIs(t, err, kind)
@@ -193,8 +196,8 @@ func requirePending(t testing.TB, f *futures.Future[*lockmgr.Lock], what ...any)
 	require.False(t, faults.Settled(f), what...)
 }
 
-// requireOnceWithin repeats a scenario until its wait is once below a limit. A fault lengthens every wait, a busy machine
-// only some.
+// requireOnceWithin repeats a scenario until its wait is once below a limit. A fault lengthens
+// every wait, a busy machine only some.
 func requireOnceWithin(t testing.TB, limit time.Duration, wait func() time.Duration, what ...any) {
 	t.Helper()
 	for end := time.Now().Add(faults.Patience); wait() >= limit; {

@@ -48,7 +48,8 @@ func TestInspect_HugeRecords(t *testing.T) {
 	faults.Do(t, s, "HSET", "app:readers", "mode", "read")
 	faults.Do(t, s, "PEXPIRE", "app:readers", "3600000")
 	faults.Do(t, s, "EVAL", fill, "1", "app:users", "user%d")
-	// A token and a record of a process of 64 MiB, and a field, its value, a place in a queue and a permit of 8 MiB.
+	// A token and a record of a process of 64 MiB, and a field, its value, a place in a queue and a
+	// permit of 8 MiB.
 	text := func(command string, words ...string) {
 		faults.Do(t, s, append([]string{"EVAL", "local long = '7'; for _ = 1, 23 do long = long .. long end; " + command, "1"}, words...)...)
 	}

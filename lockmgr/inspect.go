@@ -39,8 +39,9 @@ type Info struct {
 	Token int64
 	// Permits has Scan's findings about permits; nil for locks, and from Inspect.
 	Permits *PermitsInfo
-	// Waiting is about how many processes and sets wait for the lock. A process that has died counts until its
-	// position in the line is over. Waiting is negative if the server does not say, and zero for a fair lock: see Queue.
+	// Waiting is about how many processes and sets wait for the lock. A process that has died
+	// counts until its position in the line is over. Waiting is negative if the server does not
+	// say, and zero for a fair lock: see Queue.
 	Waiting int64
 }
 
@@ -180,7 +181,8 @@ func (i *Info) isStrange() bool {
 // ForceUnlock has returned. Other holders learn of their loss by the message if subscribed, else at
 // their next renewal. If requests wait behind the holder in its own manager, that manager looks
 // within 5 s. ForceUnlock blocks for two round trips, and more if the lock changes hands meanwhile:
-// ForceUnlock then removes the lock from the next holder, too. [Manager.ForceUnlockHolders] does not.
+// ForceUnlock then removes the lock from the next holder, too. [Manager.ForceUnlockHolders] does
+// not.
 //
 // Of a record with more than 1,000 entries ForceUnlock reads some thousand, and removes the record
 // as a whole if the entries read have the form of holder IDs. Otherwise, or if an entry is longer
@@ -194,8 +196,8 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 
 // ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the holders with
 // the given IDs: see [Lock.HolderID] and Owner of [Holder]. Other readers, and a holder that has
-// the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. The error
-// matches ErrInvalidOption if there is no ID.
+// the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. The
+// error matches ErrInvalidOption if there is no ID.
 //
 // The server learns of a handoff in memory up to 32 ms late. Until the server does, the server
 // knows the lock by the ID of the hold before. The old ID removes the lock, and the new ID does

@@ -45,8 +45,8 @@ func TestCancel_LeavesATakenLock(t *testing.T) {
 	awaitIdle(t, m)
 }
 
-// A lock whose fixed lease ended while it was in its future needs no unlock, and its
-// loss is counted once.
+// A lock whose fixed lease ended while it was in its future needs no unlock, and its loss is
+// counted once.
 func TestCancel_OfALockLostInItsFuture(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a", lockmgr.FixedLease(lockmgr.MinLease))

@@ -40,8 +40,8 @@ func TestKeepFor_OnceAnInterval(t *testing.T) {
 	})
 }
 
-// The lock is free when its time is over, for those who wait here and elsewhere, and not before. That
-// is so after an unlock, after Close and after the end of the process.
+// The lock is free when its time is over, for those who wait here and elsewhere, and not before.
+// That is so after an unlock, after Close and after the end of the process.
 func TestKeepFor(t *testing.T) {
 	for how, keep := range map[string]time.Duration{"unlock": 5 * time.Second, "unlock, long": time.Hour, "close": time.Hour, "close, short": 5 * time.Second, "death": time.Hour} {
 		t.Run(how, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestKeepFor(t *testing.T) {
 	}
 }
 
-// A job that takes longer than the time is not disturbed, and its lock is free at once. A waiter of the same
-// manager gets it in memory.
+// A job that takes longer than the time is not disturbed, and its lock is free at once. A waiter of
+// the same manager gets it in memory.
 func TestKeepFor_LongJob(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -136,7 +136,8 @@ func TestKeepFor_NotKept(t *testing.T) {
 	})
 }
 
-// However a hold ends, and however short it was, others see whose it was, when it ended and what for.
+// However a hold ends, and however short it was, others see whose it was, when it ended and what
+// for.
 func TestKeepFor_TellsWhoHadTheLock(t *testing.T) {
 	keep, note := lockmgr.KeepFor(time.Hour), lockmgr.Note("invoice 42")
 	for how, end := range map[string]func(t *testing.T, m *lockmgr.Manager, n *network){
@@ -220,8 +221,8 @@ func TestKeepFor_TellsNothing(t *testing.T) {
 	})
 }
 
-// A real server keeps the longest words, and a client of Redisson finds an ordinary record: a hash with one
-// field, which ends by itself.
+// A real server keeps the longest words, and a client of Redisson finds an ordinary record: a hash
+// with one field, which ends by itself.
 func TestKeepFor_LongestWords(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -247,8 +248,8 @@ func TestKeepFor_LongestWords(t *testing.T) {
 	require.True(t, must(m.ForceUnlock(ctx, "a"))(t))
 }
 
-// The release alone settles for how long the record stays: whichever way the lock came, and even if it
-// is over at once.
+// The release alone settles for how long the record stays: whichever way the lock came, and even if
+// it is over at once.
 func TestKeepFor_ReleaseSettles(t *testing.T) {
 	const keep = time.Minute
 	owned := func(m *lockmgr.Manager) lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) }

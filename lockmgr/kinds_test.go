@@ -45,10 +45,10 @@ var kinds = []struct {
 	}},
 }
 
-// A request for a name that is held as another kind fails with ErrKind at once, whether it waits
-// or not, and whether this manager or another one has the name. So does one for a name that
-// this manager waits for as another kind. Permits and locks have keys of different types in
-// different processes: there the error may be ErrWrongType.
+// A request for a name that is held as another kind fails with ErrKind at once, whether it waits or
+// not, and whether this manager or another one has the name. So does one for a name that this
+// manager waits for as another kind. Permits and locks have keys of different types in different
+// processes: there the error may be ErrWrongType.
 func TestKinds_AskedForWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

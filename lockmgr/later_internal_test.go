@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A manager that connects later uses the layout of its cluster as soon as the nodes have told it, though
-// nobody has asked for a lock.
+// A manager that connects later uses the layout of its cluster as soon as the nodes have told it,
+// though nobody has asked for a lock.
 func TestConnectLater_UsesTheLayoutAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := "*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n+a\r\n:1\r\n+A\r\n*3\r\n:8192\r\n:16383\r\n*3\r\n+b\r\n:1\r\n+B\r\n"

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A process dies. Others get the name when the leases are over of those who held it then. What was asked
-// for by somebody who has left before does not count.
+// A process dies. Others get the name when the leases are over of those who held it then. What was
+// asked for by somebody who has left before does not count.
 func TestLife_FollowsThoseWhoHold(t *testing.T) {
 	const lease, long = 3 * time.Second, time.Hour
 	shared, fixed := lockmgr.Shared(), lockmgr.FixedLease(long)
@@ -133,8 +133,8 @@ func lockKind(t *testing.T, m *lockmgr.Manager, name string) string {
 
 // Tests of the real actors and the real client in fake time.
 
-// slack is how many goroutines may run that are not the manager's: pings of the
-// client, and those of the test binary.
+// slack is how many goroutines may run that are not the manager's: pings of the client, and those
+// of the test binary.
 const slack = 10
 
 func TestWatchdog_KeepsALockForHours(t *testing.T) {
@@ -195,8 +195,8 @@ func TestUnlock_GoesOnAfterItsContext(t *testing.T) {
 	})
 }
 
-// A watched holder is renewed at every tick, whatever lease the holder before it had,
-// and its record lasts no longer than its own lease.
+// A watched holder is renewed at every tick, whatever lease the holder before it had, and its
+// record lasts no longer than its own lease.
 func TestLease_LongIsNotInherited(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -213,7 +213,8 @@ func TestLease_LongIsNotInherited(t *testing.T) {
 	})
 }
 
-// A watched hold that joins a hold, or follows one, with a fixed lease is renewed in time, whatever is left of that lease.
+// A watched hold that joins a hold, or follows one, with a fixed lease is renewed in time, whatever
+// is left of that lease.
 func TestRenewal_AfterAFixedLease(t *testing.T) {
 	const lease = 30 * time.Second
 	for _, fixed := range []time.Duration{15 * time.Second, 29 * time.Second, 40 * time.Second} {

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// requireLockError checks that an error is one LockError, which names its lock and
-// each kind exactly once.
+// requireLockError checks that an error is one LockError, which names its lock and each kind
+// exactly once.
 func requireLockError(t *testing.T, err error, op, name string, kinds ...error) *lockmgr.LockError {
 	t.Helper()
 	var e *lockmgr.LockError
@@ -115,8 +115,7 @@ func TestError_TellsAnEndedContextOnce(t *testing.T) {
 	mustUnlock(t, held)
 }
 
-// "The server is silent" and "another owner holds it" never look alike, however
-// the wait ended.
+// "The server is silent" and "another owner holds it" never look alike, however the wait ended.
 func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
@@ -163,8 +162,8 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 	})
 }
 
-// TryLock does not wait, and does not take a silent server for another owner either:
-// nobody holds the lock "orders" here.
+// TryLock does not wait, and does not take a silent server for another owner either: nobody holds
+// the lock "orders" here.
 func TestTryLock_OnASilentServerIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
@@ -258,7 +257,8 @@ func sentinels(t *testing.T) (names []string) {
 	return names
 }
 
-// Each error of the package has a word of its own group, also if it is wrapped or is of several kinds.
+// Each error of the package has a word of its own group, also if it is wrapped or is of several
+// kinds.
 func TestReason(t *testing.T) {
 	for word, errs := range map[string][]error{
 		"unavailable": {lockmgr.ErrUnavailable, errors.Join(lockmgr.ErrUnavailable, lockmgr.ErrCanceled)},

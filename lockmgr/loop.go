@@ -71,8 +71,8 @@ func newLoop(s *shell) *loop {
 	}
 }
 
-// gatherTime is for permits. The times of a set lie between 1/64 and 1024 times that. A late command may keep
-// permits for as long.
+// gatherTime is for permits. The times of a set lie between 1/64 and 1024 times that. A late
+// command may keep permits for as long.
 func gatherTime(o Options) time.Duration { return min(min(o.PassTime, time.Second)*5/2, o.Lease) }
 
 // seedOf makes managers jitter differently.

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// A wake-up of a watch that was closed meanwhile may still be in the mailbox
-// when its name is watched again. It says nothing about the new subscription.
+// A wake-up of a watch that was closed meanwhile may still be in the mailbox when its name is
+// watched again. It says nothing about the new subscription.
 func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 	o, err := Options{}.complete()
 	require.NoError(t, err)
@@ -46,8 +46,8 @@ func TestWatch_WakeOfAClosedOneIsIgnored(t *testing.T) {
 	require.Zero(t, p.core.Stats().Wakes)
 }
 
-// A message of an unknown type is a bug of this package, and panics: otherwise a
-// caller might wait for an answer for ever.
+// A message of an unknown type is a bug of this package, and panics: otherwise a caller might wait
+// for an answer for ever.
 func TestLoop_UnknownMessage(t *testing.T) {
 	o, err := Options{}.complete()
 	require.NoError(t, err)

@@ -123,8 +123,7 @@ func TestLease_FixedTellsThatItWasCutShort(t *testing.T) {
 	})
 }
 
-// While the host is suspended its timers stand still, but leases run out on the
-// server.
+// While the host is suspended its timers stand still, but leases run out on the server.
 func TestLock_LostWhileTheHostIsSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var slept atomic.Int64
@@ -166,8 +165,8 @@ func warm(t *testing.T, m *lockmgr.Manager) {
 	mustUnlock(t, mustLock(t, m, "warm"))
 }
 
-// The reply to an acquire is lost, but the script ran: the request must be
-// granted all the same, and be the only owner.
+// The reply to an acquire is lost, but the script ran: the request must be granted all the same,
+// and be the only owner.
 func TestAcquire_LostReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})

@@ -24,8 +24,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// The bytes of a held lock, its name included, and of a waiting future have a bound,
-// and neither costs a goroutine. The caller's pointers to them do not count.
+// The bytes of a held lock, its name included, and of a waiting future have a bound, and neither
+// costs a goroutine. The caller's pointers to them do not count.
 func TestMemory(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector uses memory of its own")
@@ -75,9 +75,9 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(locks)
 }
 
-// A lock and an unlock of one goroutine cost few allocations: the Lock, two channels,
-// a promise, an effect, and those of the client for a call. The least of several
-// counts is theirs: what tests before have left may allocate beside them.
+// A lock and an unlock of one goroutine cost few allocations: the Lock, two channels, a promise, an
+// effect, and those of the client for a call. The least of several counts is theirs: what tests
+// before have left may allocate beside them.
 func TestLock_AllocatesLittle(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector uses memory of its own")

@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// subscribedHolder returns a lock that m has waited for, so that its subscription
-// lingers.
+// subscribedHolder returns a lock that m has waited for, so that its subscription lingers.
 func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *lockmgr.Lock {
 	t.Helper()
 	first := mustLock(t, other, name)
@@ -27,8 +26,8 @@ func subscribedHolder(t *testing.T, m, other *lockmgr.Manager, name string) *loc
 	return mustAwait(t, f)
 }
 
-// A holder that hears the message of a forced unlock checks its record at once, and
-// does not pass the lost lock on.
+// A holder that hears the message of a forced unlock checks its record at once, and does not pass
+// the lost lock on.
 func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		o := lockmgr.Options{Linger: time.Hour}
@@ -111,8 +110,8 @@ func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
 	}
 }
 
-// A record that becomes one of a read-write lock ends the wait of those who want a
-// plain lock: those who have it exclude nobody who asks for another kind.
+// A record that becomes one of a read-write lock ends the wait of those who want a plain lock:
+// those who have it exclude nobody who asks for another kind.
 func TestRecord_OfAnotherKindEndsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -132,8 +131,7 @@ func TestRecord_OfAnotherKindEndsTheWait(t *testing.T) {
 	})
 }
 
-// When a server stops, all waiters fail in time, however many names they wait for,
-// and Close ends.
+// When a server stops, all waiters fail in time, however many names they wait for, and Close ends.
 func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	const dialTime = 2 * second
 	for _, names := range []int{1, 5000} {
@@ -168,8 +166,8 @@ func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	}
 }
 
-// Requests that come while a release fails end in time like all others, whatever
-// lease the record has. A TryLock ends with the first failure.
+// Requests that come while a release fails end in time like all others, whatever lease the record
+// has. A TryLock ends with the first failure.
 func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: second})
@@ -266,8 +264,7 @@ func TestOptions_LongestDurations(t *testing.T) {
 	})
 }
 
-// A name that a user may not touch any more is lost. The locks that are renewed
-// with it are not.
+// A name that a user may not touch any more is lost. The locks that are renewed with it are not.
 func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

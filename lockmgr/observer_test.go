@@ -56,8 +56,7 @@ func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
 	return out
 }
 
-// The observer gets one event for each grant, and one for each request that was
-// cancelled.
+// The observer gets one event for each grant, and one for each request that was cancelled.
 func TestObserver_Balances(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var granted, failed, unlocked int

@@ -49,9 +49,9 @@ type Options struct {
 	// PassCount and PassTime bound a run: how many grants in a row a manager makes, and for how
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
 	// The manager asks the server at least every 8*PassCount grants. After a run the lock, or the
-	// permits of a hold, go to the next manager of the line. Beside Redisson's clients,
-	// which stand in no line, a manager pauses for as long as its run took. If they subscribe and are
-	// not heard, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
+	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, which stand
+	// in no line, a manager pauses for as long as its run took. If they subscribe and are not
+	// heard, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
 	// processes that poll, or up to 130 ms if there are subscribers, which may be far away. Fair
 	// locks have no runs. Defaults 32 and 100 ms.
 	PassCount int
@@ -72,10 +72,10 @@ type Options struct {
 	// ConnectLater.
 	ConnectLater bool
 
-	// Prefix is put before each name that is given to the manager, unless the name begins with Prefix
-	// already. So keys and channels of the locks contain Prefix, and programs with different prefixes
-	// can share a server. Locks, errors and events have whole names. To share locks with Redisson, give
-	// its NameMapper the same prefix.
+	// Prefix is put before each name that is given to the manager, unless the name begins with
+	// Prefix already. So keys and channels of the locks contain Prefix, and programs with different
+	// prefixes can share a server. Locks, errors and events have whole names. To share locks with
+	// Redisson, give its NameMapper the same prefix.
 	Prefix string
 
 	// Process describes the manager's process to other processes: see [Holder]. Zero fields have
@@ -85,11 +85,11 @@ type Options struct {
 	// server.
 	Anonymous bool
 
-	// ForgetPermits makes the last release of a Permits name remove the limit from the server, unless
-	// somebody waits. Give the same limit in all processes. A limit that SetLimit or AddLimit has
-	// changed stays. If the last release does not reach the server, or Return gives back the last
-	// permit, the limit stays until the next release. Redisson's clients get no permits of a name
-	// without a limit: do not set ForgetPermits for their names.
+	// ForgetPermits makes the last release of a Permits name remove the limit from the server,
+	// unless somebody waits. Give the same limit in all processes. A limit that SetLimit or
+	// AddLimit has changed stays. If the last release does not reach the server, or Return gives
+	// back the last permit, the limit stays until the next release. Redisson's clients get no
+	// permits of a name without a limit: do not set ForgetPermits for their names.
 	ForgetPermits bool
 
 	// MaxWaiters bounds the requests pending at the same time. MaxLocks bounds the names held or
@@ -329,10 +329,10 @@ func (o LockOption) Name() string { return optionRules[o.kind].name }
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does not renew the
-// lock, and the lock is lost at the end of the lease. [Manager.Close] gives the lock back before: to
-// keep the name taken, use [KeepFor]. A re-entry never shortens the hold of its owner. A re-entry
-// with a longer lease, or without FixedLease, prolongs the hold until the re-entry is unlocked. A
-// lease out of range fails with ErrInvalidLease.
+// lock, and the lock is lost at the end of the lease. [Manager.Close] gives the lock back before:
+// to keep the name taken, use [KeepFor]. A re-entry never shortens the hold of its owner. A
+// re-entry with a longer lease, or without FixedLease, prolongs the hold until the re-entry is
+// unlocked. A lease out of range fails with ErrInvalidLease.
 func FixedLease(d time.Duration) LockOption { return LockOption{kind: optFixedLease, d: d} }
 
 // AsOwner makes the request on behalf of an owner. If the owner holds the lock already, the request
@@ -381,14 +381,14 @@ func KeepFor(d time.Duration) LockOption { return LockOption{kind: optKeepFor, d
 //	queue.Send(l.HolderID(), l.Token())
 //	l.Unlock(ctx)
 //
-// The other process locks with TakeOver and Fenced. If its token is larger by one, no fenced hold was
-// between the two.
+// The other process locks with TakeOver and Fenced. If its token is larger by one, no fenced hold
+// was between the two.
 //
 // While the name is kept for the hold, the request goes before those of other managers, but behind
-// those of its own manager that have come before. If the kept time is over, or the hold has not ended,
-// the request waits like any other: TakeOver never fails for its ID. A request that got the lock and
-// failed after that has used the ID up, and the name is then free. An ID is no secret: everyone who
-// can read the server's keys can read the ID.
+// those of its own manager that have come before. If the kept time is over, or the hold has not
+// ended, the request waits like any other: TakeOver never fails for its ID. A request that got the
+// lock and failed after that has used the ID up, and the name is then free. An ID is no secret:
+// everyone who can read the server's keys can read the ID.
 //
 // TakeOver is for plain locks. An empty ID, an ID of more than MaxNoteBytes bytes, and an ID with
 // invalid UTF-8 fail with ErrInvalidOption.
@@ -470,9 +470,9 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,
 // from all processes, and from clients of Redisson's fair lock. An unlock in one process is the
 // grant in the next: a handoff costs one command. A handoff costs one more after handoffs within a
-// process, with Options.Replicas, and from or to a client of Redisson. A lock that was handed over by
-// one command has a deadline of two seconds until its first renewal, which comes after a quarter of a
-// second.
+// process, with Options.Replicas, and from or to a client of Redisson. A lock that was handed over
+// by one command has a deadline of two seconds until its first renewal, which comes after a quarter
+// of a second.
 //
 // A waiting request has a place in a queue on the server. The manager keeps its places by a command
 // about once a second for each name. The command costs the server about 5 ms for 1,000 places, so
@@ -480,8 +480,8 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 // server for five seconds, its requests may join again at the end.
 //
 // A dead manager delays the requests behind its places for up to five seconds, usually for two. A
-// dead client of Redisson delays the requests behind its place for its own wait, 5 min by default. A
-// request that does not wait, of TryLock or with MaxWait(0), fails if anybody waits.
+// dead client of Redisson delays the requests behind its place for its own wait, 5 min by default.
+// A request that does not wait, of TryLock or with MaxWait(0), fails if anybody waits.
 //
 // [Manager.ForceUnlock] tells only the first in the queue. The holder learns of its loss at its
 // next renewal, or within about a second if requests of its manager wait.

@@ -35,8 +35,8 @@ func TestOptions_ZeroAndNegative(t *testing.T) {
 	}
 }
 
-// A URL in which a password is not escaped is refused, and nothing of it is repeated. The client would
-// dial a part of the password.
+// A URL in which a password is not escaped is refused, and nothing of it is repeated. The client
+// would dial a part of the password.
 func TestDialURL_RefusesWhatCannotBeMeant(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{

@@ -53,8 +53,8 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // The server keeps the managers that wait in a line, in the order in which they came. Permits that
 // come free are for the first manager. They are kept until they are enough for its first request,
 // so a request for several permits gets them when the holds before it have ended. While other
-// processes wait, permits pass in memory for Options.PassCount grants or Options.PassTime. Then they
-// are given back, and the manager joins the line again.
+// processes wait, permits pass in memory for Options.PassCount grants or Options.PassTime. Then
+// they are given back, and the manager joins the line again.
 //
 // Redisson's clients stand in no line, and take free permits. So a request for several permits that
 // has waited for a second also takes the permits that it finds free, and keeps them for 2.5 times
@@ -62,8 +62,8 @@ func (m *Manager) Permits(name string, limit int) Permits {
 // Options.PassTime or a third of Options.Lease.
 //
 // The watchdog renews each permit, unless the request has FixedLease. Permits have no owner, no
-// token and no re-entry, and the search for deadlocks does not see them. A manager has at most 1,024
-// holds of a name; further requests wait for the end of a hold.
+// token and no re-entry, and the search for deadlocks does not see them. A manager has at most
+// 1,024 holds of a name; further requests wait for the end of a hold.
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise the
 // error matches ErrInvalidOption. If the server's limit is smaller than n, or becomes smaller
@@ -222,7 +222,8 @@ type PermitsInfo struct {
 	// Taken lists taken permits, the first to expire first, at most 1,000. In all, Limit - Free are
 	// taken.
 	Taken []TakenPermit
-	// Waiting is about how many processes wait for permits: see Info. Waiting is negative if the server does not say.
+	// Waiting is about how many processes wait for permits: see Info. Waiting is negative if the
+	// server does not say.
 	Waiting int64
 }
 

@@ -345,8 +345,8 @@ func TestPermits_LockTakesTheName(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// A holder in the manager that gives its permit back learns of it at once. IDs have any case,
-// and those of old clients are digits on the server.
+// A holder in the manager that gives its permit back learns of it at once. IDs have any case, and
+// those of old clients are digits on the server.
 func TestPermits_ReturnHere(t *testing.T) {
 	s, m, _ := startServer(t, lockmgr.Options{})
 	p := m.Permits("jobs", 2)
@@ -394,8 +394,8 @@ func TestPermits_Lease(t *testing.T) {
 	awaitFree(t, p, 2)
 }
 
-// Never more permits are taken than there are, by many callers in two managers that take
-// different numbers of them, and none is left over.
+// Never more permits are taken than there are, by many callers in two managers that take different
+// numbers of them, and none is left over.
 func TestPermits_NeverTooMany(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{PassTime: 5 * time.Millisecond})
 	ctx := faults.Patient(t)
@@ -434,9 +434,9 @@ func TestPermits_NeverTooMany(t *testing.T) {
 	awaitFree(t, m.Permits("jobs", limit), limit)
 }
 
-// takeOneByOne takes a permit, holds it and gives it back, again and again until ctx ends. It counts the grants.
-// Each hold lasts for hold or up to a tenth less. If all holds ended at one instant of fake time, the order of
-// goroutines would decide the shares.
+// takeOneByOne takes a permit, holds it and gives it back, again and again until ctx ends. It
+// counts the grants. Each hold lasts for hold or up to a tenth less. If all holds ended at one
+// instant of fake time, the order of goroutines would decide the shares.
 func takeOneByOne(ctx context.Context, p lockmgr.Permits, hold time.Duration, grants *atomic.Int64) {
 	for {
 		l, err := p.Acquire(ctx, 1)
@@ -490,8 +490,9 @@ func TestPermits_AllInUseAndShared(t *testing.T) {
 	}
 }
 
-// A request for many waits for the longest hold and a run, however many take one each without a pause. If the other
-// manager stands first in the line, the other manager gets one more run and one more hold first.
+// A request for many waits for the longest hold and a run, however many take one each without a
+// pause. If the other manager stands first in the line, the other manager gets one more run and one
+// more hold first.
 func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
@@ -518,7 +519,8 @@ func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 	})
 }
 
-// A process that may not subscribe gets its share: the line knows it, and it asks from time to time.
+// A process that may not subscribe gets its share: the line knows it, and it asks from time to
+// time.
 func TestPermits_ProcessThatHearsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -543,8 +545,8 @@ func TestPermits_ProcessThatHearsNothing(t *testing.T) {
 	awaitFree(t, m.Permits("jobs", 2), 2)
 }
 
-// A request for many gets them although the callers of three other managers take one each
-// without a pause.
+// A request for many gets them although the callers of three other managers take one each without a
+// pause.
 func TestPermits_ManyBesideOne(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -661,8 +663,8 @@ func TestPermits_PassInMemory(t *testing.T) {
 	})
 }
 
-// Waiting requests for more permits than the limit fail at once when the limit is raised from 0, also while as many
-// permits are taken.
+// Waiting requests for more permits than the limit fail at once when the limit is raised from 0,
+// also while as many permits are taken.
 func TestPermits_LimitRaisedFromZero(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Each call that takes a name puts Options.Prefix before it, unless it is there. Another prefix is another name.
+// Each call that takes a name puts Options.Prefix before it, unless it is there. Another prefix is
+// another name.
 func TestOptions_Prefix(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -86,8 +87,9 @@ func TestOptions_Prefix(t *testing.T) {
 	}
 }
 
-// Prefixes do not keep the records of processes apart: see SECURITY.md. A user with the pattern of the records reads and
-// forges those of other prefixes, a user that may only read does not forge them, and a user without it does neither.
+// Prefixes do not keep the records of processes apart: see SECURITY.md. A user with the pattern of
+// the records reads and forges those of other prefixes, a user that may only read does not forge
+// them, and a user without it does neither.
 func TestOptions_PrefixOfRecords(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

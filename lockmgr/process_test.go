@@ -190,7 +190,8 @@ func TestProcess_ShortHoldsCostNothing(t *testing.T) {
 	})
 }
 
-// The last hold ends while the write of the record is not answered. The record is removed a second later all the same.
+// The last hold ends while the write of the record is not answered. The record is removed a second
+// later all the same.
 func TestProcess_HoldEndsDuringTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{Process: lockmgr.Process{Program: "app"}})

@@ -58,8 +58,8 @@ func TestReadWrite_WriterIsWokenByTheLastReader(t *testing.T) {
 	mustUnlock(t, mustAwait(t, behind))
 }
 
-// A writer that reads goes on reading when it no longer writes, and readers elsewhere
-// are woken by that.
+// A writer that reads goes on reading when it no longer writes, and readers elsewhere are woken by
+// that.
 func TestReadWrite_DowngradeWakesReaders(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	owner := m.NewOwner()
@@ -189,8 +189,8 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 	require.Empty(t, faults.Do(t, s, "KEYS", "{doc}:*"), "the readers' own keys are gone, too")
 }
 
-// Readers and writers of two managers: nobody reads while somebody writes, tokens of
-// writers rise, and those of readers lie between.
+// Readers and writers of two managers: nobody reads while somebody writes, tokens of writers rise,
+// and those of readers lie between.
 func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {
 	_, a, b := startServer(t, lockmgr.Options{})
 	var readers, writers, reads, writes atomic.Int64
@@ -253,8 +253,8 @@ func TestReadWrite_WriterIsNotStarved(t *testing.T) {
 	wg.Wait()
 }
 
-// Readers that ask again at once keep no writer of another process out, alone or in a set: it waits for
-// the holds that it finds, and for those that begin before the readers' manager knows of it.
+// Readers that ask again at once keep no writer of another process out, alone or in a set: it waits
+// for the holds that it finds, and for those that begin before the readers' manager knows of it.
 func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 	for readers, hold := range map[int]time.Duration{4: time.Second, 8: 250 * time.Millisecond, 32: 200 * time.Millisecond} {
 		for _, set := range []bool{false, true} {
@@ -290,8 +290,8 @@ func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 	}
 }
 
-// A writer that has given up keeps no readers out. A set that has, does so for three seconds and their
-// retry, no more.
+// A writer that has given up keeps no readers out. A set that has, does so for three seconds and
+// their retry, no more.
 func TestReadWrite_WriterThatGaveUp(t *testing.T) {
 	for _, set := range []bool{false, true} {
 		bubble(t, func(t *testing.T, w *scene) {
@@ -318,9 +318,9 @@ func TestReadWrite_WriterThatGaveUp(t *testing.T) {
 	}
 }
 
-// A try to read is never refused while only readers of its own process have the name, or ask for it: not
-// while their first command is under way, and not when they have had the name for so long that a process
-// which is not known gets a chance.
+// A try to read is never refused while only readers of its own process have the name, or ask for
+// it: not while their first command is under way, and not when they have had the name for so long
+// that a process which is not known gets a chance.
 func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 	for _, hold := range []time.Duration{100 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond} {
 		bubble(t, func(t *testing.T, w *scene) {

@@ -19,7 +19,8 @@ import (
 
 type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// slowly returns a function that dials as dial does after a time. As any dial, it ends with its context.
+// slowly returns a function that dials as dial does after a time. As any dial, it ends with its
+// context.
 func slowly(takes *atomic.Int64, dial dialFunc) dialFunc {
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		select {
@@ -41,7 +42,8 @@ func (w *scene) slowManager(o lockmgr.Options) (m *lockmgr.Manager, n *network, 
 	return m, n, func(d time.Duration) { takes.Store(int64(d)) }
 }
 
-// A dial takes longer than a command may. The manager connects again all the same, and keeps its locks.
+// A dial takes longer than a command may. The manager connects again all the same, and keeps its
+// locks.
 func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
 	o := lockmgr.Options{Lease: 6 * second, CommandTimeout: 400 * milli}
 	const takes = 600 * milli
@@ -82,8 +84,8 @@ func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
 	})
 }
 
-// The command that finds no connection runs into its time-out. Commands that wait for the same dial do not
-// fail with it: TryLock would, at its first failure.
+// The command that finds no connection runs into its time-out. Commands that wait for the same dial
+// do not fail with it: TryLock would, at its first failure.
 func TestReconnect_CommandEndsNoDial(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n, slow := w.slowManager(lockmgr.Options{Lease: 9 * second, CommandTimeout: second})

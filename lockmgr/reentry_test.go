@@ -114,8 +114,8 @@ func TestReentry_ErrAfterTheUnlock(t *testing.T) {
 	})
 }
 
-// A lock was taken without AsOwner, and later requests name its owner. That owner
-// can be part of a deadlock like any other.
+// A lock was taken without AsOwner, and later requests name its owner. That owner can be part of a
+// deadlock like any other.
 func TestDeadlock_OfAdoptedOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})

@@ -58,7 +58,8 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 	}
 }
 
-// While the replica is stopped, requests fail and leave nothing. What was held before stays until its deadline.
+// While the replica is stopped, requests fail and leave nothing. What was held before stays until
+// its deadline.
 func TestReplicas_TooFew(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
@@ -112,8 +113,8 @@ func shortAcks() lockmgr.Options {
 	return o
 }
 
-// A renewal counts when a replica has it. While the replica is stopped, holds of all kinds last until their
-// old deadlines and no longer.
+// A renewal counts when a replica has it. While the replica is stopped, holds of all kinds last
+// until their old deadlines and no longer.
 func TestReplicas_ConfirmRenewals(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
@@ -140,8 +141,8 @@ func TestReplicas_ConfirmRenewals(t *testing.T) {
 	}
 }
 
-// The scripts that renew a record write nothing if it has a longer life. The replicas are asked for a write
-// all the same.
+// The scripts that renew a record write nothing if it has a longer life. The replicas are asked for
+// a write all the same.
 func TestReplicas_ConfirmWhatWasNotWritten(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
@@ -251,7 +252,8 @@ func settled(f *futures.Future[*lockmgr.Lock]) (l *lockmgr.Lock, err error, ok b
 	return l, err, true
 }
 
-// A master becomes a replica during WAIT. The requests are tried again, and their error is temporary.
+// A master becomes a replica during WAIT. The requests are tried again, and their error is
+// temporary.
 func TestReplicas_DemotedDuringWait(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
@@ -336,8 +338,8 @@ func TestReplicas_CheckOfEachMaster(t *testing.T) {
 	}
 }
 
-// A program uses up the pool of the client that it gave to New. Grants that need replicas fail after a
-// time, and Close returns.
+// A program uses up the pool of the client that it gave to New. Grants that need replicas fail
+// after a time, and Close returns.
 func TestReplicas_PoolIsUsedUp(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 1)
@@ -391,8 +393,8 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	require.Error(t, errOf(f.Await(faults.Patient(t))))
 }
 
-// While a slot is moved, what happens to a lock at its new master is confirmed by the replicas there. So
-// holds last for as long as the move takes.
+// While a slot is moved, what happens to a lock at its new master is confirmed by the replicas
+// there. So holds last for as long as the move takes.
 func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)

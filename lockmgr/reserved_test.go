@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Whatever key or channel the library uses on a server, beside the names of locks, is refused as a name:
-// otherwise one would destroy the other.
+// Whatever key or channel the library uses on a server, beside the names of locks, is refused as a
+// name: otherwise one would destroy the other.
 func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--notify-keyspace-events", "KA").Unrestricted()

@@ -122,8 +122,8 @@ func TestScan_PrefixIsNoPattern(t *testing.T) {
 	}
 }
 
-// Thousands of locks among tens of thousands of other keys are found, each once, and the walk can be
-// stopped.
+// Thousands of locks among tens of thousands of other keys are found, each once, and the walk can
+// be stopped.
 func TestScan_ManyKeys(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()

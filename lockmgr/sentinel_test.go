@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A held lock that the new master knows stays, and the one who waits for it is told of its
-// release by a message of the new master: after the death of the old one, and after an
-// orderly failover, in which the old one stays alive and says nothing.
+// A held lock that the new master knows stays, and the one who waits for it is told of its release
+// by a message of the new master: after the death of the old one, and after an orderly failover, in
+// which the old one stays alive and says nothing.
 func TestSentinel_Failover(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(t *testing.T, w *redistest.Watched, old *redistest.Server){
@@ -43,9 +43,9 @@ func TestSentinel_Failover(t *testing.T) {
 	}
 }
 
-// A manager needs one Sentinel of three. A master that was replaced and comes back is a
-// replica, and nobody takes a lock there. Managers that were there before go on at the new
-// master: holds are renewed and given back there, and waiters are granted.
+// A manager needs one Sentinel of three. A master that was replaced and comes back is a replica,
+// and nobody takes a lock there. Managers that were there before go on at the new master: holds are
+// renewed and given back there, and waiters are granted.
 func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartSentinel(t, 1)
@@ -109,8 +109,8 @@ func TestDial_SentinelWithoutMasterSet(t *testing.T) {
 	require.ErrorContains(t, err, "SENTINEL MASTERS")
 }
 
-// DialURL reads the address of a server, of a cluster and of Sentinels. An error does not
-// repeat the URL, which has a password.
+// DialURL reads the address of a server, of a cluster and of Sentinels. An error does not repeat
+// the URL, which has a password.
 func TestDialURL(t *testing.T) {
 	t.Parallel()
 	ctx := faults.Patient(t)

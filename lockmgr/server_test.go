@@ -107,8 +107,8 @@ func (r *register) enter(t *testing.T, l *lockmgr.Lock) {
 
 func (r *register) leave() { r.holders.Add(-1) }
 
-// Several managers contend for few names, callers give up early, and an administrator
-// kills connections and flushes scripts. Locks stay exclusive, and nothing is left.
+// Several managers contend for few names, callers give up early, and an administrator kills
+// connections and flushes scripts. Locks stay exclusive, and nothing is left.
 func TestServer_Stress(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -223,8 +223,8 @@ func TestServer_LocksShareCommands(t *testing.T) {
 	require.Less(t, s.Commands(t)["evalsha"]-before, 500, "of a thousand scripts")
 }
 
-// The server refuses a shared command because the user may not use one of its keys.
-// The other locks of the command must be granted all the same.
+// The server refuses a shared command because the user may not use one of its keys. The other locks
+// of the command must be granted all the same.
 func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
@@ -266,8 +266,8 @@ func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
 	require.Equal(t, "2", faults.Do(t, s, "DBSIZE"))
 }
 
-// The releases of two managers join the line for the next requests. When one manager asks no more, the other does not
-// wait for it, and nothing is left on the server.
+// The releases of two managers join the line for the next requests. When one manager asks no more,
+// the other does not wait for it, and nothing is left on the server.
 func TestServer_ReleasesJoinTheLine(t *testing.T) {
 	for name, opts := range map[string][]lockmgr.LockOption{"plain": nil, "fenced": {lockmgr.Fenced()}, "writer": {lockmgr.Exclusive(), lockmgr.Fenced()}} {
 		t.Run(name, func(t *testing.T) {

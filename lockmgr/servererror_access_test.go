@@ -24,8 +24,9 @@ func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 	faults.Do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)...)
 }
 
-// A manager whose user lacks what the line needs is served beside managers that stand in it, and beside others like it.
-// Some servers refuse keys that a script does not declare, as a server does here whose user may use no other keys.
+// A manager whose user lacks what the line needs is served beside managers that stand in it, and
+// beside others like it. Some servers refuse keys that a script does not declare, as a server does
+// here whose user may use no other keys.
 func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 	all, undeclared := "-time -lindex -lrem -rpush", "resetkeys ~a ~b ~redisson_* ~holdfast:*"
 	alone := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a") }
@@ -159,8 +160,8 @@ func TestServerError_Permissions(t *testing.T) {
 				})
 			}
 			for way, opts := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
-				// A name of its own: a manager that has waited long for a name may keep
-				// it after Unlock, which then returns before the release.
+				// A name of its own: a manager that has waited long for a name may keep it after
+				// Unlock, which then returns before the release.
 				name := fmt.Sprint(name, "-", way)
 				want := tt.take
 				if opts != nil && want == nil {
@@ -197,8 +198,8 @@ func TestServerError_Permissions(t *testing.T) {
 				l, err := waiting.Await(faults.Patient(t))
 				requireKind(tt.take, err)
 				if err == nil {
-					// The next waiter gets the lock in any case, but the record may
-					// have to expire first.
+					// The next waiter gets the lock in any case, but the record may have to expire
+					// first.
 					next := m.LockAsync(name)
 					if err := l.Unlock(faults.Patient(t)); err != nil {
 						requireKind(tt.unlock, err)
@@ -253,8 +254,8 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 	}
 }
 
-// A password is changed, or a user is removed, while locks are held: the locks are
-// lost in time, and the errors say why.
+// A password is changed, or a user is removed, while locks are held: the locks are lost in time,
+// and the errors say why.
 func TestServerError_UserGone(t *testing.T) {
 	t.Parallel()
 	for what, revoke := range map[string][][]string{
@@ -272,8 +273,8 @@ func TestServerError_UserGone(t *testing.T) {
 			for _, command := range revoke {
 				faults.Do(t, s, command...)
 			}
-			// The first command may get the error of the broken connection, a later
-			// one gets the refusal.
+			// The first command may get the error of the broken connection, a later one gets the
+			// refusal.
 			faults.Eventually(t, func() bool {
 				_, err := m.TryLock(faults.Patient(t), "new")
 				require.Error(t, err)
@@ -296,8 +297,8 @@ func TestServerError_UserGone(t *testing.T) {
 	}
 }
 
-// leastPrivilege has the rules that a user needs for locks whose names begin with
-// "app:". The second line is for Fenced, the third for Inspect.
+// leastPrivilege has the rules that a user needs for locks whose names begin with "app:". The
+// second line is for Fenced, the third for Inspect.
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
 	+incrby +get
 	+hgetall +hscan +getrange +hlen +unlink
@@ -410,8 +411,8 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 		require.True(t, strings.HasPrefix(entry, "client|setinfo\n"), "denied: %s", entry)
 	}
 
-	// The server also counts the commands that scripts call. Left out are those of the
-	// client before it has logged in, and those of the test.
+	// The server also counts the commands that scripts call. Left out are those of the client
+	// before it has logged in, and those of the test.
 	used := s.Commands(t)
 	for _, c := range []string{"hello", "client|setinfo", "acl|log", "acl|setuser", "config|resetstat"} {
 		delete(used, c)
@@ -434,8 +435,8 @@ func TestServerError_LeastPrivilege(t *testing.T) {
 	requireServerError(t, lockmgr.ErrPermission, errOf(m.ForceUnlock(faults.Patient(t), "other:1")))
 }
 
-// The user loses its permissions while a lock is held and others wait for it. Nobody can get the lock then, so
-// those who wait are told, and do not wait until its lease ends.
+// The user loses its permissions while a lock is held and others wait for it. Nobody can get the
+// lock then, so those who wait are told, and do not wait until its lease ends.
 func TestServerError_PermissionsLostBeforeAHandoff(t *testing.T) {
 	t.Parallel()
 	type options = []lockmgr.LockOption

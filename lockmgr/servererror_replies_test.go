@@ -87,9 +87,8 @@ func TestServerError_Replies(t *testing.T) {
 	}
 }
 
-// The server is no Redis, or a proxy rewrites replies. No strange reply may count as
-// a grant, make anything panic, be asked for again and again, or leave anything
-// behind.
+// The server is no Redis, or a proxy rewrites replies. No strange reply may count as a grant, make
+// anything panic, be asked for again and again, or leave anything behind.
 func TestServerError_StrangeReplies(t *testing.T) {
 	t.Parallel()
 	strange := []string{
@@ -170,7 +169,8 @@ func TestServerError_StrangeReplies(t *testing.T) {
 					l, err = second[i].Await(faults.Patient(t))
 					if err == nil {
 						require.Equal(t, tt.fenced, l.Token() > 0, "%q", lie)
-						// On a busy machine the first run may have ended before, without a transfer.
+						// On a busy machine the first run may have ended before, without a
+						// transfer.
 						if managers[i].Stats().Passes > 0 {
 							faults.Eventually(t, func() bool { return told[i].Load() > 0 }, "%q", lie)
 						}
@@ -250,8 +250,8 @@ func TestServerError_ScriptsFlushed(t *testing.T) {
 	awaitAtRest(t, m)
 }
 
-// A user who may not call EVAL needs the scripts on the server already. A user who may
-// not call SCRIPT LOAD brings them there by EVAL.
+// A user who may not call EVAL needs the scripts on the server already. A user who may not call
+// SCRIPT LOAD brings them there by EVAL.
 func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -265,9 +265,8 @@ func TestServerError_ScriptsNotLoaded(t *testing.T) {
 	}
 }
 
-// fakeServer starts a server that runs until the end of the test. It answers the
-// commands of resp.Greet. answer returns the reply to any other command in RESP, or
-// "" for no reply.
+// fakeServer starts a server that runs until the end of the test. It answers the commands of
+// resp.Greet. answer returns the reply to any other command in RESP, or "" for no reply.
 func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
 	t.Helper()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The servererror tests check what a caller gets while the server refuses commands,
-// is in trouble or is gone: typed errors that say what to do, and nothing left
-// behind.
+// The servererror tests check what a caller gets while the server refuses commands, is in trouble
+// or is gone: typed errors that say what to do, and nothing left behind.
 
 func TestServerError_KeyOfAnotherType(t *testing.T) {
 	t.Parallel()
@@ -43,8 +42,8 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	mustUnlock(t, mustLock(t, m, "counted"))
 }
 
-// A lock whose key was overwritten is lost. The renewal notices that, or else the
-// release, which then leaves the key alone.
+// A lock whose key was overwritten is lost. The renewal notices that, or else the release, which
+// then leaves the key alone.
 func TestServerError_Overwritten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -97,8 +96,8 @@ func TestServerError_AtDial(t *testing.T) {
 	requireServerError(t, lockmgr.ErrUnavailable, try("someone", secret))
 }
 
-// Close says why a release was refused. Its error does not match ErrUnavailable if
-// the server has answered.
+// Close says why a release was refused. Its error does not match ErrUnavailable if the server has
+// answered.
 func TestServerError_OfClose(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// TryLock fails at once. A waiting request fails after RetryTime, unless the trouble
-// is over by then.
+// TryLock fails at once. A waiting request fails after RetryTime, unless the trouble is over by
+// then.
 func TestServerError_PassingTrouble(t *testing.T) {
 	t.Parallel()
 	for _, tt := range faults.Troubles("READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "CLUSTERDOWN", "BUSY", "down") {
@@ -60,8 +60,8 @@ func TestServerError_PassingTrouble(t *testing.T) {
 	}
 }
 
-// A server that is out of memory grants no lock, but locks that are held can be
-// renewed, passed on and always released.
+// A server that is out of memory grants no lock, but locks that are held can be renewed, passed on
+// and always released.
 func TestServerError_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -93,8 +93,8 @@ func TestServerError_OutOfMemory(t *testing.T) {
 	mustUnlock(t, mustLock(t, m, "new"))
 }
 
-// A server dies while a lock is held: the loss is reported at the deadline, and when
-// the server is back, locks work as before.
+// A server dies while a lock is held: the loss is reported at the deadline, and when the server is
+// back, locks work as before.
 func TestServerError_KilledWhileHolding(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -30,19 +30,21 @@ func All(names ...string) Set { return Set{Names: names} }
 // single [Lock] for the whole set. A set does not pass to the next request in memory.
 //
 // One script takes all locks, and one script gives them back. In a cluster each slot has scripts of
-// its own. A try asks the masters in sequence and ends at the first refusal. Renewals and
-// releases go to all masters at once.
+// its own. A try asks the masters in sequence and ends at the first refusal. Renewals and releases
+// go to all masters at once.
 //
-// A waiting set stands in the line of the first lock that it can't have, and keeps the locks before, in the
-// order of the names; in a cluster, of the slots. All sets have the same order, so callers that hold nothing
-// else never wait for each other in a circle. A caller that holds a lock and waits for another one may wait for
-// a set as long as the set keeps that one. With each further lock, the set keeps all that it has for half the time
-// that it has waited so far. Then the set gives back what it keeps, and keeps nothing for as long, or up to twice
-// as long. A set that tries once keeps nothing. So the names before one that others want all the time are idle for
-// a part of the time while the set waits for it: let that name come first.
+// A waiting set stands in the line of the first lock that it can't have, and keeps the locks
+// before, in the order of the names; in a cluster, of the slots. All sets have the same order, so
+// callers that hold nothing else never wait for each other in a circle. A caller that holds a lock
+// and waits for another one may wait for a set as long as the set keeps that one. With each further
+// lock, the set keeps all that it has for half the time that it has waited so far. Then the set
+// gives back what it keeps, and keeps nothing for as long, or up to twice as long. A set that tries
+// once keeps nothing. So the names before one that others want all the time are idle for a part of
+// the time while the set waits for it: let that name come first.
 //
-// The requests of a manager for the very same names and sides are served in order, one at a time, even if all read.
-// To requests for single names and for overlapping sets, the set is like a request of another process.
+// The requests of a manager for the very same names and sides are served in order, one at a time,
+// even if all read. To requests for single names and for overlapping sets, the set is like a
+// request of another process.
 //
 // The locks share the lease, the watchdog and the holder ID. If a lock of the set is lost, the Lock
 // is lost, and the remaining locks are given back. With Fenced each lock has a token: see
@@ -87,8 +89,8 @@ func (m *Manager) wishAll(call callKinds, s Set, opts []LockOption) wish {
 	return w
 }
 
-// itemsOf returns the items of a set, sorted by name, each name once. With an error itemsOf returns the
-// items found so far.
+// itemsOf returns the items of a set, sorted by name, each name once. With an error itemsOf returns
+// the items found so far.
 func (m *Manager) itemsOf(s Set) ([]core.Item, error) {
 	n := len(s.Names) + len(s.Shared) + len(s.Exclusive)
 	if n == 0 {

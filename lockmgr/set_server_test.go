@@ -135,8 +135,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 	}
 }
 
-// If one lock of a set is removed, the holder loses all of them, and the others come
-// free.
+// If one lock of a set is removed, the holder loses all of them, and the others come free.
 func TestLockAll_LostIfAnyPartIs(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{Lease: 1800 * time.Millisecond})
 	ctx := faults.Patient(t)
@@ -181,8 +180,8 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 	mustUnlock(t, c)
 }
 
-// Overlapping sets in any order of names, single names and sides: all are granted, and
-// no two at once that exclude each other.
+// Overlapping sets in any order of names, single names and sides: all are granted, and no two at
+// once that exclude each other.
 func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
@@ -226,8 +225,8 @@ func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
 	wg.Wait()
 }
 
-// A client of another library holds each of these names nearly all the time, and never
-// lets two of them free at once. So a set that does not gather could never have them.
+// A client of another library holds each of these names nearly all the time, and never lets two of
+// them free at once. So a set that does not gather could never have them.
 func TestLockAll_Gathers(t *testing.T) {
 	s, m, _ := startServer(t, lockmgr.Options{})
 	const names = 8
@@ -284,8 +283,8 @@ func TestLockAll_CancelledWhileItGathers(t *testing.T) {
 	mustUnlock(t, held)
 }
 
-// A set hears the messages of each item. One that does not would poll every 10 ms. Once
-// nobody waits, the manager hears no channel any more.
+// A set hears the messages of each item. One that does not would poll every 10 ms. Once nobody
+// waits, the manager hears no channel any more.
 func TestLockAll_HearsEachItem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{Linger: milli})
@@ -378,8 +377,8 @@ func TestLockAll_TurnsLongerThanTheLease(t *testing.T) {
 	})
 }
 
-// Sets and callers that take single locks in another order wait for each other. A set gives way soon, and its waits
-// are no reason to keep the locks for longer and longer.
+// Sets and callers that take single locks in another order wait for each other. A set gives way
+// soon, and its waits are no reason to keep the locks for longer and longer.
 func TestLockAll_BesideAnotherOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		began := time.Now()
@@ -414,8 +413,8 @@ func TestLockAll_BesideAnotherOrder(t *testing.T) {
 	})
 }
 
-// A set of a manager that also waits for a single name of the set, in the line of that name, is served beside other
-// managers in the line.
+// A set of a manager that also waits for a single name of the set, in the line of that name, is
+// served beside other managers in the line.
 func TestSet_BesideTheLineOfItsManager(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

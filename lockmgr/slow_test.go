@@ -24,9 +24,9 @@ func (h slowHandler) Handle(_ context.Context, r slog.Record) error {
 func (h slowHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h slowHandler) WithGroup(string) slog.Handler      { return h }
 
-// keepThroughTrouble takes a lock with a lease of 1 s, makes commands fail for
-// a moment so that there is something to report, and checks that the lock is
-// kept and that the loss of another one is reported in time.
+// keepThroughTrouble takes a lock with a lease of 1 s, makes commands fail for a moment so that
+// there is something to report, and checks that the lock is kept and that the loss of another one
+// is reported in time.
 func keepThroughTrouble(t *testing.T, w *scene, m *lockmgr.Manager) {
 	kept := mustLock(t, m, "kept")
 	other := mustLock(t, m, "other")
@@ -62,8 +62,8 @@ func TestLog_SlowHandlerDelaysOnlyItself(t *testing.T) {
 	})
 }
 
-// An observer that does not return costs no lock either. Events beyond the bound of
-// the queue are dropped, counted, and reported once the observer goes on.
+// An observer that does not return costs no lock either. Events beyond the bound of the queue are
+// dropped, counted, and reported once the observer goes on.
 func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		leave := make(chan struct{})
@@ -103,8 +103,8 @@ func TestObserver_ThatHangsDelaysOnlyItself(t *testing.T) {
 	})
 }
 
-// While the observer hangs, Close returns when its context ends, and within seconds
-// if that never ends.
+// While the observer hangs, Close returns when its context ends, and within seconds if that never
+// ends.
 func TestClose_DoesNotWaitForASlowObserver(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit, within time.Duration

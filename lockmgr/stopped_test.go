@@ -16,8 +16,8 @@ import (
 
 // In these tests a Stopper stops the manager's goroutine at a chosen moment.
 
-// Valid does not depend on the manager: it ends at the deadline even if the
-// manager's goroutine cannot notice anything.
+// Valid does not depend on the manager: it ends at the deadline even if the manager's goroutine
+// cannot notice anything.
 func TestLock_ValidEndsWhileTheManagerIsStuck(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper
@@ -38,8 +38,8 @@ func TestLock_ValidEndsWhileTheManagerIsStuck(t *testing.T) {
 	})
 }
 
-// A withdrawal is a request and a way to withdraw it. begin makes the request.
-// withdraw ends it, which takes 41 ms at most; err is the request's error then.
+// A withdrawal is a request and a way to withdraw it. begin makes the request. withdraw ends it,
+// which takes 41 ms at most; err is the request's error then.
 type withdrawal struct {
 	begin func(m *lockmgr.Manager) (result func() (*lockmgr.Lock, error), withdraw func())
 	err   error
@@ -79,8 +79,8 @@ var withdrawals = map[string]withdrawal{
 	}, lockmgr.ErrWaitTimeout},
 }
 
-// A stopping is a moment at which the manager's goroutine stands still while a
-// request is withdrawn.
+// A stopping is a moment at which the manager's goroutine stands still while a request is
+// withdrawn.
 type stopping struct {
 	name string
 	// contended: another manager holds the lock when the request is made.
@@ -109,9 +109,9 @@ var stoppings = []stopping{
 	},
 }
 
-// A request that is withdrawn while the manager's goroutine stands still leaves
-// nothing behind, and later requests get the lock. The tests of internal/faults/client
-// withdraw requests while the goroutine runs.
+// A request that is withdrawn while the manager's goroutine stands still leaves nothing behind, and
+// later requests get the lock. The tests of internal/faults/client withdraw requests while the
+// goroutine runs.
 func TestCancel_WhileTheManagerIsStuckLeavesNothing(t *testing.T) {
 	for _, at := range stoppings {
 		for way, wd := range withdrawals {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A lock that KeepFor keeps goes to the request that names its hold, before all who wait elsewhere. Nobody
-// was in between: the tokens follow each other.
+// A lock that KeepFor keeps goes to the request that names its hold, before all who wait elsewhere.
+// Nobody was in between: the tokens follow each other.
 func TestTakeOver(t *testing.T) {
 	for _, where := range []string{"elsewhere", "same manager"} {
 		for _, waiting := range []bool{false, true} {
@@ -81,8 +81,8 @@ func TestTakeOver_Waits(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// The record may carry an earlier number of a hold that was passed on in memory a moment ago. It stays under the ID
-// that callers know.
+// The record may carry an earlier number of a hold that was passed on in memory a moment ago. It
+// stays under the ID that callers know.
 func TestTakeOver_OfAHoldThatWasPassedOn(t *testing.T) {
 	for _, work := range []time.Duration{0, 500 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
 		t.Run(work.String(), func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// A saying is a server that has an answer for some commands, and answers others with
-// an error.
+// A saying is a server that has an answer for some commands, and answers others with an error.
 type saying map[string]wire.Answer
 
 func (s saying) Exec(_ *wire.Deadline, commands []wire.Command, answers []wire.Answer) {

@@ -61,8 +61,8 @@ func TestNew_ClusterWithoutSlots(t *testing.T) {
 	require.ErrorIs(t, errOf(lockmgr.New(client, lockmgr.Options{})), lockmgr.ErrUnavailable)
 }
 
-// A server that has all slots of its cluster refuses scripts for several locks. The
-// scripts are split, and no acquire, renewal or release loses a lock.
+// A server that has all slots of its cluster refuses scripts for several locks. The scripts are
+// split, and no acquire, renewal or release loses a lock.
 func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)
@@ -88,9 +88,9 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	mustClose(t, m)
 }
 
-// Check warns of a cluster whose only master has a client for a single server. A cluster of several keeps
-// some names on other servers, so the Check of a manager of one of them returns an error. Dial connects to
-// the whole cluster, unless the caller wants one server.
+// Check warns of a cluster whose only master has a client for a single server. A cluster of several
+// keeps some names on other servers, so the Check of a manager of one of them returns an error.
+// Dial connects to the whole cluster, unless the caller wants one server.
 func TestServer_CheckNamesACluster(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t)

@@ -24,8 +24,7 @@ func spanOf(c context.Context) any {
 	return c.Value(spanKey{})
 }
 
-// last returns the newest event of a type, once all goroutines of the bubble are
-// blocked.
+// last returns the newest event of a type, once all goroutines of the bubble are blocked.
 func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
 	t.Helper()
 	synctest.Wait()
@@ -38,8 +37,8 @@ func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
 	panic("unreachable")
 }
 
-// Events carry their time, the context of the request, how long it waited, how long
-// the lock was held and how long commands took.
+// Events carry their time, the context of the request, how long it waited, how long the lock was
+// held and how long commands took.
 func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event

@@ -78,8 +78,8 @@ func TestLog_OutageHasTwoLines(t *testing.T) {
 	})
 }
 
-// Of a thousand locks that are lost at once ten are named, and the others counted. A loss that comes
-// later has its own line. Closing tells what was left out.
+// Of a thousand locks that are lost at once ten are named, and the others counted. A loss that
+// comes later has its own line. Closing tells what was left out.
 func TestLog_LossesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		log, lines := logged(slog.LevelInfo)
@@ -109,8 +109,8 @@ func TestLog_LossesAtOnce(t *testing.T) {
 	})
 }
 
-// Releases that are given up together have ten lines, and one for the others, even at Close, and even
-// if the handler takes nothing but errors.
+// Releases that are given up together have ten lines, and one for the others, even at Close, and
+// even if the handler takes nothing but errors.
 func TestLog_ReleasesGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		log, lines := logged(slog.LevelError)
@@ -182,8 +182,8 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// A name with a line break can't forge a log line, whatever the handler does. No
-// line contains the password.
+// A name with a line break can't forge a log line, whatever the handler does. No line contains the
+// password.
 func TestLog_NamesAndPasswords(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

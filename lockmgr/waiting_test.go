@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A waiter that misses a message because its connection broke tries again when it has
-// subscribed again.
+// A waiter that misses a message because its connection broke tries again when it has subscribed
+// again.
 func TestWaiter_TriesAfterResubscribing(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m1, _ := w.manager(lockmgr.Options{})
@@ -36,7 +36,8 @@ func TestWaiter_TriesAfterResubscribing(t *testing.T) {
 	})
 }
 
-// A request may be granted what the one before it was refused. When that one leaves, no message tells the next.
+// A request may be granted what the one before it was refused. When that one leaves, no message
+// tells the next.
 func TestWaiter_BehindOneThatLeaves(t *testing.T) {
 	type future = *futures.Future[*lockmgr.Lock]
 	kept := func(t *testing.T, m *lockmgr.Manager) (string, func()) {
@@ -91,7 +92,8 @@ func TestWaiter_BehindOneThatLeaves(t *testing.T) {
 	}
 }
 
-// Readers elsewhere, behind a writer in the line, come with the reader that was behind the writer here.
+// Readers elsewhere, behind a writer in the line, come with the reader that was behind the writer
+// here.
 func TestWaiter_ElsewhereBehindOneThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
@@ -243,8 +245,8 @@ func TestWaiter_ServerIsDown(t *testing.T) {
 	})
 }
 
-// A message may be missed before the subscription is confirmed. So the manager tries
-// when it is confirmed, long before it polls.
+// A message may be missed before the subscription is confirmed. So the manager tries when it is
+// confirmed, long before it polls.
 func TestSubscription_ConfirmationIsATry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		w.server.HSet("a", "somebody:1", "1")
@@ -258,8 +260,7 @@ func TestSubscription_ConfirmationIsATry(t *testing.T) {
 	})
 }
 
-// A holder that died sends no message: the waiter finds out when the record
-// has expired.
+// A holder that died sends no message: the waiter finds out when the record has expired.
 func TestWaiter_HolderDied(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		dead, net := w.manager(lockmgr.Options{Lease: 10 * second})
@@ -289,8 +290,8 @@ func TestAnswer_AlwaysTooLate(t *testing.T) {
 	})
 }
 
-// Another client may shorten the life of its record, or die, without a message. A waiter of any kind looks every few
-// seconds, whatever the waiter was told before.
+// Another client may shorten the life of its record, or die, without a message. A waiter of any
+// kind looks every few seconds, whatever the waiter was told before.
 func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
 	plain := func(s *miniredis.Miniredis, life time.Duration) {
 		s.HSet("a", "java:1", "1")
@@ -355,8 +356,8 @@ func TestFair_LooksAgainBehindAnother(t *testing.T) {
 	})
 }
 
-// A burst of requests does not delay answers of the server: the deadline of a lease
-// may depend on them.
+// A burst of requests does not delay answers of the server: the deadline of a lease may depend on
+// them.
 func TestManager_AnswersOvertakeRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var stopper lockmgr.Stopper

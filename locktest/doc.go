@@ -1,5 +1,5 @@
-// Package locktest tests code that uses holdfast, without a Redis server and without
-// waiting. It runs an embedded server in the fake time of testing/synctest.
+// Package locktest tests code that uses holdfast, without a Redis server and without waiting. It
+// runs an embedded server in the fake time of testing/synctest.
 //
 //	func TestJob_StopsWhenItsLockIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -16,13 +16,12 @@
 //
 // # Fake time
 //
-// In a bubble, time passes when all goroutines are blocked: minutes take milliseconds.
-// Leases run out, watchdogs renew and messages wake waiters, as in real time. The code
-// under test must not use real connections or files that block: fake time stands still
-// meanwhile.
+// In a bubble, time passes when all goroutines are blocked: minutes take milliseconds. Leases run
+// out, watchdogs renew and messages wake waiters, as in real time. The code under test must not use
+// real connections or files that block: fake time stands still meanwhile.
 //
-// [Start] and [Server.Manager] close what they started at the end of the test.
-// Goroutines of the code under test must end by then, or synctest fails the test.
+// [Start] and [Server.Manager] close what they started at the end of the test. Goroutines of the
+// code under test must end by then, or synctest fails the test.
 //
 // # Faults
 //
@@ -33,18 +32,17 @@
 //	Restart              connections end; RestartEmpty loses the data too
 //	Link                 Cut, Refuse, Silence and Delay of one manager
 //
-// [Server.Hold] takes a lock as another process. [Server.Held] and
-// [Server.Holders] read the server's memory. [Advance] and [Eventually] let time
-// pass.
+// [Server.Hold] takes a lock as another process. [Server.Held] and [Server.Holders] read the
+// server's memory. [Advance] and [Eventually] let time pass.
 //
 // # What the embedded server is
 //
-// The server is miniredis, and the client, the manager and its scripts are the real
-// ones. Plain, fenced, fair and read-write locks, sets and permits work.
-// lockmgr.Options.Replicas does not: a request fails with lockmgr.ErrReplicas. There is
-// no cluster and no Sentinel, and no access rules. Each command checks every key that
-// has a TTL, so a test with more than some hundred locks is slow. miniredis is not
-// proof that a script works on Redis; the library's own tests run on Redis and Valkey.
+// The server is miniredis, and the client, the manager and its scripts are the real ones. Plain,
+// fenced, fair and read-write locks, sets and permits work. lockmgr.Options.Replicas does not: a
+// request fails with lockmgr.ErrReplicas. There is no cluster and no Sentinel, and no access rules.
+// Each command checks every key that has a TTL, so a test with more than some hundred locks is
+// slow. miniredis is not proof that a script works on Redis; the library's own tests run on Redis
+// and Valkey.
 //
 // # Real servers
 //

@@ -11,16 +11,16 @@ const (
 	pollEvery  = 10 * time.Millisecond
 )
 
-// Advance lets d of fake time pass, and then waits until every other goroutine of the
-// bubble is blocked. It must be called in a bubble, by one goroutine at a time.
+// Advance lets d of fake time pass, and then waits until every other goroutine of the bubble is
+// blocked. It must be called in a bubble, by one goroutine at a time.
 func Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// Eventually lets fake time pass until cond is true, and ends the test with t.Fatal
-// if it is not after 5 minutes. It checks every 10 ms of fake time, which takes no real
-// waiting. cond may use the Server and managers. See Advance.
+// Eventually lets fake time pass until cond is true, and ends the test with t.Fatal if it is not
+// after 5 minutes. It checks every 10 ms of fake time, which takes no real waiting. cond may use
+// the Server and managers. See Advance.
 func Eventually(t testing.TB, cond func() bool) {
 	t.Helper()
 	Within(t, eventually, cond)

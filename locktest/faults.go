@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Freeze stops the server, as SIGSTOP stops a process: it answers nothing until Thaw.
-// Connections stay open, and new ones are accepted. Commands that arrive meanwhile
-// run after Thaw, even those of clients that have given up.
+// Freeze stops the server, as SIGSTOP stops a process: it answers nothing until Thaw. Connections
+// stay open, and new ones are accepted. Commands that arrive meanwhile run after Thaw, even those
+// of clients that have given up.
 func (s *Server) Freeze() { s.freeze(true) }
 
 // Thaw lets a frozen server go on.
@@ -26,16 +26,15 @@ func (s *Server) freeze(frozen bool) {
 	}
 }
 
-// Partition cuts a manager off without an error on any connection: see
-// [Link.Silence]. Other managers go on. For connections that break, use
-// [Link.Refuse].
+// Partition cuts a manager off without an error on any connection: see [Link.Silence]. Other
+// managers go on. For connections that break, use [Link.Refuse].
 func (s *Server) Partition(m *lockmgr.Manager) { s.t.Helper(); s.Link(m).Silence() }
 
 // Heal ends the faults of a manager's link: see [Link.Heal].
 func (s *Server) Heal(m *lockmgr.Manager) { s.t.Helper(); s.Link(m).Heal() }
 
-// Restart ends all connections and starts the server again, with its data. Subscriptions
-// and cached scripts are gone. A frozen server is thawed. Clients can connect at once.
+// Restart ends all connections and starts the server again, with its data. Subscriptions and cached
+// scripts are gone. A frozen server is thawed. Clients can connect at once.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.restart()

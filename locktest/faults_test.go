@@ -168,8 +168,8 @@ func TestRestartEmpty_LosesLocks(t *testing.T) {
 	})
 }
 
-// Managers of a frozen server, of a silent and of a refusing link are closed, with the
-// locks that they hold and the requests that wait.
+// Managers of a frozen server, of a silent and of a refusing link are closed, with the locks that
+// they hold and the requests that wait.
 func TestCleanup_AfterFaults(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Server) {
 		frozen, silent, refused := s.Manager(t, lockmgr.Options{}), s.Manager(t, lockmgr.Options{}), s.Manager(t, lockmgr.Options{})

@@ -21,10 +21,9 @@ type Rival struct {
 	t    testing.TB
 }
 
-// Hold takes a lock with a manager of its own, as another process would. It waits
-// for the lock for a minute of fake time, and ends the test with t.Fatal if it does not
-// get it. opts are those of a request, such as lockmgr.Shared or lockmgr.Fair. The lock
-// is released at the end of t.
+// Hold takes a lock with a manager of its own, as another process would. It waits for the lock for
+// a minute of fake time, and ends the test with t.Fatal if it does not get it. opts are those of a
+// request, such as lockmgr.Shared or lockmgr.Fair. The lock is released at the end of t.
 func (s *Server) Hold(t testing.TB, name string, opts ...lockmgr.LockOption) *Rival {
 	t.Helper()
 	m := s.Manager(t, lockmgr.Options{})
@@ -37,8 +36,8 @@ func (s *Server) Hold(t testing.TB, name string, opts ...lockmgr.LockOption) *Ri
 	return &Rival{Manager: m, Lock: l, s: s, t: t}
 }
 
-// Release unlocks the lock. It blocks until the server has confirmed that. Any error
-// ends the test with t.Fatal, so Release works once.
+// Release unlocks the lock. It blocks until the server has confirmed that. Any error ends the test
+// with t.Fatal, so Release works once.
 func (r *Rival) Release() {
 	r.t.Helper()
 	if err := r.Lock.Unlock(context.Background()); err != nil {
@@ -46,6 +45,6 @@ func (r *Rival) Release() {
 	}
 }
 
-// Die makes the other process fall silent for ever, as a crash of its host does. Its lock
-// is free when its lease has run out.
+// Die makes the other process fall silent for ever, as a crash of its host does. Its lock is free
+// when its lease has run out.
 func (r *Rival) Die() { r.t.Helper(); r.s.Partition(r.Manager) }

@@ -9,10 +9,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Held reports whether the server has a holder of name. It reads the server's memory
-// and sends nothing, so it works on a frozen server too. Readers, writers and taken
-// permits count as holders. While a manager passes a lock on in memory, the server
-// knows the new holder some 20 ms later.
+// Held reports whether the server has a holder of name. It reads the server's memory and sends
+// nothing, so it works on a frozen server too. Readers, writers and taken permits count as holders.
+// While a manager passes a lock on in memory, the server knows the new holder some 20 ms later.
 func (s *Server) Held(name string) bool { return len(s.Holders(name)) > 0 }
 
 // Holder returns the first of Holders, or "" if there is none.
@@ -23,8 +22,8 @@ func (s *Server) Holder(name string) string {
 	return ""
 }
 
-// Holders returns who holds name, sorted: IDs as [lockmgr.Lock.HolderID] returns
-// them, or for permits the IDs of [lockmgr.Lock.PermitIDs]. See Held.
+// Holders returns who holds name, sorted: IDs as [lockmgr.Lock.HolderID] returns them, or for
+// permits the IDs of [lockmgr.Lock.PermitIDs]. See Held.
 func (s *Server) Holders(name string) (ids []string) {
 	m := s.server()
 	switch {

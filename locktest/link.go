@@ -13,8 +13,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Link is the network between one client and a [Server]. Its methods do not
-// block and are safe for concurrent use.
+// A Link is the network between one client and a [Server]. Its methods do not block and are safe
+// for concurrent use.
 type Link struct {
 	s     *Server
 	delay atomic.Int64
@@ -26,9 +26,9 @@ type Link struct {
 	changed chan struct{} // closed when refused or silent changes
 }
 
-// ClientOption returns the options with which a client connects over the link. It
-// is for code that calls lockmgr.Dial or rueidis.NewClient itself. The test must
-// close that manager or client before the bubble ends.
+// ClientOption returns the options with which a client connects over the link. It is for code that
+// calls lockmgr.Dial or rueidis.NewClient itself. The test must close that manager or client before
+// the bubble ends.
 func (l *Link) ClientOption() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{memory{}.String()}, ForceSingleClient: true, DisableCache: true, DialCtxFn: l.dial,
@@ -51,8 +51,8 @@ func (l *Link) Refuse() {
 	l.wake()
 }
 
-// Silence makes all bytes vanish in both directions until Heal. Neither side gets an
-// error. New connections get no answer, so a dial fails at its time-out.
+// Silence makes all bytes vanish in both directions until Heal. Neither side gets an error. New
+// connections get no answer, so a dial fails at its time-out.
 func (l *Link) Silence() {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -63,12 +63,12 @@ func (l *Link) Silence() {
 	l.wake()
 }
 
-// Delay makes bytes that are sent from now on arrive d later, in each direction. A
-// round trip then takes 2d. Zero ends the delay.
+// Delay makes bytes that are sent from now on arrive d later, in each direction. A round trip then
+// takes 2d. Zero ends the delay.
 func (l *Link) Delay(d time.Duration) { l.delay.Store(int64(d)) }
 
-// Heal ends Refuse, Silence and Delay. After Silence it breaks the connections that
-// have lost bytes, and the client connects again.
+// Heal ends Refuse, Silence and Delay. After Silence it breaks the connections that have lost
+// bytes, and the client connects again.
 func (l *Link) Heal() {
 	l.Delay(0)
 	l.s.mu.Lock()
@@ -94,8 +94,7 @@ func (l *Link) wake() {
 	l.changed = make(chan struct{})
 }
 
-// dial connects to the server. It blocks while the link is silent, up to the dial
-// time-out.
+// dial connects to the server. It blocks while the link is silent, up to the dial time-out.
 func (l *Link) dial(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	if d != nil && d.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -8,14 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// LoseLock takes a held lock away, as [lockmgr.Manager.ForceUnlock] of another process
-// does, or [lockmgr.Permits.Return] for permits. It makes the lock's manager look, and
-// returns when the lock is lost. Waiters may have the lock then. All readers of a
-// read-write lock lose it.
+// LoseLock takes a held lock away, as [lockmgr.Manager.ForceUnlock] of another process does, or
+// [lockmgr.Permits.Return] for permits. It makes the lock's manager look, and returns when the lock
+// is lost. Waiters may have the lock then. All readers of a read-write lock lose it.
 //
-// If the lock's manager can't reach the server, LoseLock blocks in fake time until the
-// lock's deadline. LoseLock ends the test with t.Fatal if the lock is not held, or if
-// the server is frozen.
+// If the lock's manager can't reach the server, LoseLock blocks in fake time until the lock's
+// deadline. LoseLock ends the test with t.Fatal if the lock is not held, or if the server is
+// frozen.
 func (s *Server) LoseLock(l *lockmgr.Lock) {
 	s.t.Helper()
 	if !l.Valid() {
@@ -32,14 +31,13 @@ func (s *Server) LoseLock(l *lockmgr.Lock) {
 	<-l.Lost()
 }
 
-// LoseName takes name away from its holders. It is LoseLock for code that does not
-// give its locks to the test. A holder whose manager comes from [Server.Manager] loses
-// the lock at once: a round trip after LoseName has returned. If readers of several
-// managers hold it, those of one lose it at once. All others learn of the loss at their
-// next renewal, within 40 % of lockmgr.Options.Lease.
+// LoseName takes name away from its holders. It is LoseLock for code that does not give its locks
+// to the test. A holder whose manager comes from [Server.Manager] loses the lock at once: a round
+// trip after LoseName has returned. If readers of several managers hold it, those of one lose it at
+// once. All others learn of the loss at their next renewal, within 40 % of lockmgr.Options.Lease.
 //
-// LoseName ends the test with t.Fatal if nobody holds name, or if the server or the
-// holder's manager can't be reached.
+// LoseName ends the test with t.Fatal if nobody holds name, or if the server or the holder's
+// manager can't be reached.
 func (s *Server) LoseName(name string) {
 	s.t.Helper()
 	ids := s.Holders(name)
@@ -55,10 +53,10 @@ func (s *Server) LoseName(name string) {
 	}
 }
 
-// Forget removes the records of name, as DEL by hand does, and tells nobody. A holder
-// notices at its next renewal, within 40 % of lockmgr.Options.Lease, or with FixedLease
-// at Unlock. Until then its lock is Valid, and another manager may get it too. Waiters
-// get no message. Fencing tokens go on rising.
+// Forget removes the records of name, as DEL by hand does, and tells nobody. A holder notices at
+// its next renewal, within 40 % of lockmgr.Options.Lease, or with FixedLease at Unlock. Until then
+// its lock is Valid, and another manager may get it too. Waiters get no message. Fencing tokens go
+// on rising.
 //
 // Forget ends the test with t.Fatal if nobody holds name.
 func (s *Server) Forget(name string) {
@@ -71,8 +69,7 @@ func (s *Server) Forget(name string) {
 	m.Del(takenKey(name))
 }
 
-// takeAway removes the holders of a lock, or the permits with these IDs, by a command of
-// m.
+// takeAway removes the holders of a lock, or the permits with these IDs, by a command of m.
 func (s *Server) takeAway(m *lockmgr.Manager, name string, permits []string) {
 	s.t.Helper()
 	var err error
@@ -86,8 +83,8 @@ func (s *Server) takeAway(m *lockmgr.Manager, name string, permits []string) {
 	}
 }
 
-// managerOf returns the manager that made a holder ID or a permit ID, or another one if
-// the Server does not know it.
+// managerOf returns the manager that made a holder ID or a permit ID, or another one if the Server
+// does not know it.
 func (s *Server) managerOf(id string) *lockmgr.Manager {
 	s.t.Helper()
 	s.mu.Lock()

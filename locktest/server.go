@@ -15,8 +15,8 @@ import (
 // cleanupTime bounds the Close of a manager at the end of a test, in fake time.
 const cleanupTime = time.Minute
 
-// A Server is an embedded Redis server in the fake time of a bubble. Clients reach
-// it through memory. Use its methods from the goroutine of the test.
+// A Server is an embedded Redis server in the fake time of a bubble. Clients reach it through
+// memory. Use its methods from the goroutine of the test.
 type Server struct {
 	t     testing.TB
 	admin *lockmgr.Manager // nil until it is needed
@@ -29,9 +29,9 @@ type Server struct {
 	managers map[*lockmgr.Manager]*Link
 }
 
-// Start runs an embedded server until t ends. It must be called in a bubble of
-// testing/synctest; elsewhere it ends the test with t.Fatal. A TTL runs out when the
-// bubble's time has come, without any call.
+// Start runs an embedded server until t ends. It must be called in a bubble of testing/synctest;
+// elsewhere it ends the test with t.Fatal. A TTL runs out when the bubble's time has come, without
+// any call.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if !inBubble() {
@@ -61,9 +61,9 @@ func newMini(t testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// Manager returns a manager of the server, with a [Link] of its own. At the end of
-// t the server is thawed, the link healed and the manager closed. To tell processes
-// apart, give each a manager of its own. Bad options end the test with t.Fatal.
+// Manager returns a manager of the server, with a [Link] of its own. At the end of t the server is
+// thawed, the link healed and the manager closed. To tell processes apart, give each a manager of
+// its own. Bad options end the test with t.Fatal.
 func (s *Server) Manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	l := s.NewLink()
@@ -86,8 +86,7 @@ func (s *Server) Manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 	return m
 }
 
-// NewLink returns a link for a client that the test does not get from
-// [Server.Manager].
+// NewLink returns a link for a client that the test does not get from [Server.Manager].
 func (s *Server) NewLink() *Link {
 	l := &Link{s: s, pairs: make(map[pair]struct{}), changed: make(chan struct{})}
 	s.mu.Lock()
@@ -96,8 +95,8 @@ func (s *Server) NewLink() *Link {
 	return l
 }
 
-// Link returns the link of a manager that [Server.Manager] returned. For another one it
-// ends the test with t.Fatal.
+// Link returns the link of a manager that [Server.Manager] returned. For another one it ends the
+// test with t.Fatal.
 func (s *Server) Link(m *lockmgr.Manager) *Link {
 	s.t.Helper()
 	s.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A stream carries bytes in one direction of a connection. It has no size limit,
-// so a write never blocks.
+// A stream carries bytes in one direction of a connection. It has no size limit, so a write never
+// blocks.
 type stream struct {
 	mu       sync.Mutex
 	chunks   []chunk
@@ -72,8 +72,8 @@ func (s *stream) read(b []byte) (int, error) {
 	}
 }
 
-// poll reads without blocking. If there is nothing to read, it returns a channel that
-// is closed by the next change, and the instant of the next event if there is one.
+// poll reads without blocking. If there is nothing to read, it returns a channel that is closed by
+// the next change, and the instant of the next event if there is one.
 func (s *stream) poll(b []byte) (n int, changed <-chan struct{}, next time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,7 @@ import (
 // the server runs the command.
 const chunk = 512
 
-// rarely is the longest pause between two rounds for refused channels, as a
-// multiple of RetryMax.
+// rarely is the longest pause between two rounds for refused channels, as a multiple of RetryMax.
 const rarely = 32
 
 // A command is the SUBSCRIBE or UNSUBSCRIBE in flight.
@@ -202,8 +201,7 @@ func (c *connection) denied(ch *channel, err error) {
 	}
 }
 
-// askAgain starts a round for the refused channels, as rights may have been
-// granted.
+// askAgain starts a round for the refused channels, as rights may have been granted.
 func (c *connection) askAgain() {
 	c.round = time.Time{}
 	for !c.refused.empty() {

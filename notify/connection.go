@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
-// ErrTimeout reports that there was no connection within Options.DialTimeout, or
-// that the server did not answer a SUBSCRIBE within Options.CommandTimeout.
+// ErrTimeout reports that there was no connection within Options.DialTimeout, or that the server
+// did not answer a SUBSCRIBE within Options.CommandTimeout.
 var ErrTimeout = errors.New("notify: no answer in time")
 
-// A RefusedError reports that the server refuses a subscription to Channel. Err is
-// the server's reply, a *rueidis.RedisError.
+// A RefusedError reports that the server refuses a subscription to Channel. Err is the server's
+// reply, a *rueidis.RedisError.
 type RefusedError struct {
 	Channel string
 	Err     error
@@ -128,8 +128,8 @@ func (c *connection) state() State {
 	return StateIdle
 }
 
-// pause returns how long until advance has something to do if no event comes;
-// negative if it never has.
+// pause returns how long until advance has something to do if no event comes; negative if it never
+// has.
 func (c *connection) pause() time.Duration {
 	times := [...]time.Time{c.deadline, time.Time{}, time.Time{}, time.Time{}}
 	if c.up {
@@ -198,8 +198,7 @@ func (c *connection) lose(err error) {
 	c.disconnect()
 }
 
-// disconnect hangs up and makes all channels absent. Watches of live channels
-// get a Gap.
+// disconnect hangs up and makes all channels absent. Watches of live channels get a Gap.
 func (c *connection) disconnect() {
 	c.up, c.cmd = false, nil
 	c.deadline, c.idle, c.round = time.Time{}, time.Time{}, time.Time{}
@@ -277,8 +276,8 @@ func (c *connection) heard(n *news) {
 // channel, because another node serves the channel's slot.
 var ErrMoved = errors.New("notify: the slot of the channel has moved")
 
-// ousted notes that the server has ended a subscription. The hub tries again here: the slot
-// may come back.
+// ousted notes that the server has ended a subscription. The hub tries again here: the slot may
+// come back.
 func (c *connection) ousted(ch *channel) {
 	c.core.setPhase([]*channel{ch}, absent)
 	c.core.tell(ch, change{reason: ReasonGap, err: ErrMoved})

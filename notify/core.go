@@ -20,8 +20,8 @@ func (unwatch) isEvent() {}
 func (closing) isEvent() {}
 func (*feed) isEvent()   {} // a connection has something to report
 
-// core is the hub's state. Only the hub's goroutine uses it. Hub.publish copies a
-// part of it for other goroutines.
+// core is the hub's state. Only the hub's goroutine uses it. Hub.publish copies a part of it for
+// other goroutines.
 type core struct {
 	hub  *Hub
 	opts Options
@@ -170,8 +170,8 @@ func (c *core) setPhase(chs []*channel, p phase) {
 	}
 }
 
-// close closes all watches and begins to close the connection. The goroutine
-// stops when the connection has ended.
+// close closes all watches and begins to close the connection. The goroutine stops when the
+// connection has ended.
 func (c *core) close() {
 	if c.closed {
 		return

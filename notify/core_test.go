@@ -40,8 +40,7 @@ func TestStats_AsNewAsTheWake(t *testing.T) {
 	require.EqualError(t, s.Err, "notify: connection: broken")
 }
 
-// Channels that are not watched any more leave nothing behind, however many there
-// were.
+// Channels that are not watched any more leave nothing behind, however many there were.
 func TestHub_NothingIsLeft(t *testing.T) {
 	h, s := &Hub{}, &still{}
 	c := newCore(h, s, Options{})

@@ -2,8 +2,8 @@
 // connection serves any number of channels.
 //
 // The package knows nothing of locks. A message is a hint that something may have changed. A [Wake]
-// tells a watcher to check again. So a wake-up may merge several hints, and has only the text of the
-// newest one. A missed message does no harm if the watcher learns of the gap.
+// tells a watcher to check again. So a wake-up may merge several hints, and has only the text of
+// the newest one. A missed message does no harm if the watcher learns of the gap.
 //
 // # Contract
 //
@@ -66,8 +66,8 @@
 //	│                                                   │ answered
 //	└───────────────────────────────────────────────────┘
 //
-// When the connection is lost, every channel becomes absent, and the watches of
-// live channels get a Gap.
+// When the connection is lost, every channel becomes absent, and the watches of live channels get a
+// Gap.
 //
 // The hub forgets an absent channel without a watch. A live channel with a new watch stays live. A
 // leaving channel with a new watch is subscribed again once the UNSUBSCRIBE is answered. At most
@@ -94,8 +94,8 @@
 // lasted for RetryMax, so the hub does not dial in a loop if the server breaks each connection.
 // While nobody watches, the hub does not dial.
 //
-// Each connection has its own feed. The hub ignores the messages and confirmations
-// of all feeds but the newest.
+// Each connection has its own feed. The hub ignores the messages and confirmations of all feeds but
+// the newest.
 //
 // # Failures
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// The example waits until a counter has reached three. It reads the counter after
-// each wake-up, and does not read the messages.
+// The example waits until a counter has reached three. It reads the counter after each wake-up, and
+// does not read the messages.
 func Example() {
 	server, err := miniredis.Run()
 	if err != nil {
@@ -62,8 +62,8 @@ func Example() {
 	// Message 3
 }
 
-// No goroutine has to wait: a callback runs as soon as there is an event. It must
-// not block. Usually it sends a message to another goroutine.
+// No goroutine has to wait: a callback runs as soon as there is an event. It must not block.
+// Usually it sends a message to another goroutine.
 func ExampleWatch_Next() {
 	server, err := miniredis.Run()
 	if err != nil {

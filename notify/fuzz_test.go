@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// FuzzMessage_OnlyWakes sends messages on arbitrary channels. A program has a
-// channel on each line; the channel "c" is the one watched.
+// FuzzMessage_OnlyWakes sends messages on arbitrary channels. A program has a channel on each line;
+// the channel "c" is the one watched.
 //
-// A user with permission to publish can make a watcher check again, and nothing
-// else. The only reason of the wake-up is Message. The subscription, the connection
-// and the errors are as before. A message for another channel wakes no watch.
+// A user with permission to publish can make a watcher check again, and nothing else. The only
+// reason of the wake-up is Message. The subscription, the connection and the errors are as before.
+// A message for another channel wakes no watch.
 //
 //	go test ./notify -run '^$' -fuzz FuzzMessage_OnlyWakes -fuzztime 60s
 func FuzzMessage_OnlyWakes(f *testing.F) {
@@ -32,8 +32,8 @@ func FuzzMessage_OnlyWakes(f *testing.F) {
 		require.Equal(t, Wake{Seq: 1, Reason: ReasonConfirmed, Subscribed: true}, wake)
 		before := h.Stats()
 
-		// The last line is for "c": a message of a channel that is not watched is
-		// reported only with the next event.
+		// The last line is for "c": a message of a channel that is not watched is reported only
+		// with the next event.
 		sent, strays := uint64(0), uint64(0)
 		for channel := range strings.SplitSeq(program+"\nc", "\n") {
 			s.feed.message(channel, "")

@@ -36,8 +36,8 @@ func subscribedTo(t testing.TB, channel string) (*Hub, *Watch, *feed) {
 	return h, w, s.feed
 }
 
-// BenchmarkHop measures the time from a message on the client's reader goroutine to
-// the callback. Between them is the hub's goroutine, which is parked each time.
+// BenchmarkHop measures the time from a message on the client's reader goroutine to the callback.
+// Between them is the hub's goroutine, which is parked each time.
 func BenchmarkHop(b *testing.B) {
 	_, w, f := subscribedTo(b, "c")
 	woken := make(chan uint64)
@@ -51,8 +51,7 @@ func BenchmarkHop(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood measures what a message costs the reader goroutine when the
-// hub does not keep up.
+// BenchmarkFlood measures what a message costs the reader goroutine when the hub does not keep up.
 func BenchmarkFlood(b *testing.B) {
 	_, w, f := subscribedTo(b, "c")
 	w.Next(1).OnDone(func(Wake, error) {})
@@ -62,8 +61,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// While the hub is busy its mailbox gets one event, and the feed has one slot for
-// each channel, however many messages come.
+// While the hub is busy its mailbox gets one event, and the feed has one slot for each channel,
+// however many messages come.
 func TestMailbox_FloodIsBounded(t *testing.T) {
 	_, w, f := subscribedTo(t, "c")
 	posts := 0

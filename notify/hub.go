@@ -41,8 +41,8 @@ func (h *Hub) Watch(channel string) *Watch {
 // nil, watchers should poll.
 func (h *Hub) Err() error { return h.Stats().Err }
 
-// Stats returns a snapshot of the hub. The snapshot includes every event whose
-// wake-up was delivered before the call.
+// Stats returns a snapshot of the hub. The snapshot includes every event whose wake-up was
+// delivered before the call.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,13 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
-// warnAgain is the least time between two warnings. So a connection that breaks again and again does not
-// flood the log. An outage in between has a warning if the outage lasts until warnAgain has passed.
+// warnAgain is the least time between two warnings. So a connection that breaks again and again
+// does not flood the log. An outage in between has a warning if the outage lasts until warnAgain
+// has passed.
 const warnAgain = 15 * time.Second
 
 // An outage is the time in which there is no connection, though channels are wanted. The first
-// failure is a warning, and the end is logged. The failures in between are at debug level. If no channel
-// is wanted for a while, nobody tries, so the length of the outage is not known.
+// failure is a warning, and the end is logged. The failures in between are at debug level. If no
+// channel is wanted for a while, nobody tries, so the length of the outage is not known.
 type outage struct {
 	begin    time.Time // zero: there is none
 	failures int

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrInvalidOption is the error of New for a nil client, and for a negative value of
-// an option that must not be negative.
+// ErrInvalidOption is the error of New for a nil client, and for a negative value of an option that
+// must not be negative.
 var ErrInvalidOption = errors.New("notify: invalid option")
 
 // Defaults of [Options].
@@ -24,14 +24,12 @@ const (
 // longest is what a longer time of Options counts as. Multiples of it do not overflow.
 const longest = 365 * 24 * time.Hour
 
-// Options are the settings of a [Hub]. Zero is the default of each field. New
-// refuses a negative value with ErrInvalidOption, unless the field's comment
-// gives it a meaning.
+// Options are the settings of a [Hub]. Zero is the default of each field. New refuses a negative
+// value with ErrInvalidOption, unless the field's comment gives it a meaning.
 type Options struct {
-	// Logger gets a line when the connection is opened or lost, and when the
-	// server refuses channels. Further tries and further channels are at debug
-	// level. Its handler runs on the hub's goroutine and must not block. Nil:
-	// nothing is logged.
+	// Logger gets a line when the connection is opened or lost, and when the server refuses
+	// channels. Further tries and further channels are at debug level. Its handler runs on the
+	// hub's goroutine and must not block. Nil: nothing is logged.
 	Logger *slog.Logger
 
 	// RetryMin and RetryMax bound the pause before the next attempt to connect. The pause doubles
@@ -39,25 +37,23 @@ type Options struct {
 	// of a restarted server do not all come back at once. Zero: 10 ms and 1 s. A RetryMax below
 	// RetryMin counts as RetryMin.
 	//
-	// The hub tries a refused channel again after RetryMax, and then ever more
-	// rarely, down to once in 32 times RetryMax.
+	// The hub tries a refused channel again after RetryMax, and then ever more rarely, down to once
+	// in 32 times RetryMax.
 	RetryMin, RetryMax time.Duration
 
-	// DialTimeout bounds the time to get a connection that works. The hub waits
-	// for the client's pool, dials, does the handshake and waits for an answer to
-	// a PING, which takes several round trips. After DialTimeout the hub is Down,
-	// and tries again. If the client's call still runs, the next attempt waits
-	// for the same call. Zero: 5 s.
+	// DialTimeout bounds the time to get a connection that works. The hub waits for the client's
+	// pool, dials, does the handshake and waits for an answer to a PING, which takes several round
+	// trips. After DialTimeout the hub is Down, and tries again. If the client's call still runs,
+	// the next attempt waits for the same call. Zero: 5 s.
 	DialTimeout time.Duration
 
-	// CommandTimeout is the time within which the server must confirm all
-	// channels of a SUBSCRIBE, or execute an UNSUBSCRIBE, which takes two round
-	// trips. After it the connection counts as lost. Zero: 2 s.
+	// CommandTimeout is the time within which the server must confirm all channels of a SUBSCRIBE,
+	// or execute an UNSUBSCRIBE, which takes two round trips. After it the connection counts as
+	// lost. Zero: 2 s.
 	CommandTimeout time.Duration
 
-	// IdleTimeout is how long the hub keeps the connection when no channel is
-	// watched any more. The next Watch opens a new one. Zero: 1 min. Negative:
-	// the connection is kept until Close.
+	// IdleTimeout is how long the hub keeps the connection when no channel is watched any more. The
+	// next Watch opens a new one. Zero: 1 min. Negative: the connection is kept until Close.
 	IdleTimeout time.Duration
 
 	// Node is the address of a node of a cluster: a key of the client's Nodes. The hub subscribes
@@ -67,9 +63,9 @@ type Options struct {
 	// the client chooses.
 	Node string
 
-	// Sharded makes the hub use sharded channels (SSUBSCRIBE). All channels must be in slots
-	// that Node serves. When a slot moves, the server ends the subscription: watchers get a
-	// ReasonGap, and then a ReasonRefused, as the node refuses the channel from then on.
+	// Sharded makes the hub use sharded channels (SSUBSCRIBE). All channels must be in slots that
+	// Node serves. When a slot moves, the server ends the subscription: watchers get a ReasonGap,
+	// and then a ReasonRefused, as the node refuses the channel from then on.
 	Sharded bool
 
 	// OnState, if set, is called when the connection's state has changed. OnState runs on the hub's
@@ -95,8 +91,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check returns an error that matches ErrInvalidOption if a field must not be
-// negative and is.
+// check returns an error that matches ErrInvalidOption if a field must not be negative and is.
 func (o *Options) check() error {
 	for _, f := range []struct {
 		name  string

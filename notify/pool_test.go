@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// poolOfOne runs a test in fake time with a client that has one connection for
-// all that ask for one of their own.
+// poolOfOne runs a test in fake time with a client that has one connection for all that ask for one
+// of their own.
 func poolOfOne(t *testing.T, test func(t *testing.T, p *pipes, client rueidis.Client)) {
 	bubble(t, func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 }, test)
 }
 
-// A hub that gets no connection from the client's pool says so, can be closed
-// all the same, and leaves no more than the one call that waits.
+// A hub that gets no connection from the client's pool says so, can be closed all the same, and
+// leaves no more than the one call that waits.
 func TestHub_PoolWithoutAConnectionIsReported(t *testing.T) {
 	poolOfOne(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		first := newHub(t, client, notify.Options{})
@@ -65,8 +65,8 @@ func TestHub_PoolWithoutAConnectionIsReported(t *testing.T) {
 	})
 }
 
-// The connection is used as soon as there is one, and given back to the pool
-// if nobody wants it any more.
+// The connection is used as soon as there is one, and given back to the pool if nobody wants it any
+// more.
 func TestConnection_OfAPoolIsPassedOn(t *testing.T) {
 	poolOfOne(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		first := newHub(t, client, notify.Options{})

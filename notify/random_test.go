@@ -16,10 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/thorough"
 )
 
-// TestHub_RandomRuns plays random runs against a simulated server that is slow, breaks,
-// does not answer and refuses channels. It checks what a watcher relies on: a
-// watcher that checks again on every wake-up has, at the end, checked after the
-// last message of its channel.
+// TestHub_RandomRuns plays random runs against a simulated server that is slow, breaks, does not
+// answer and refuses channels. It checks what a watcher relies on: a watcher that checks again on
+// every wake-up has, at the end, checked after the last message of its channel.
 func TestHub_RandomRuns(t *testing.T) {
 	for seed := range thorough.Choose(100, 200) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -140,8 +139,7 @@ func look(t *testing.T, srv *simServer, w *Watch) *looker {
 func (l *looker) wake() Wake  { l.mu.Lock(); defer l.mu.Unlock(); return l.last }
 func (l *looker) looked() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
 
-// simServer is a server with one client. Whatever it sends or receives takes
-// random time, in order.
+// simServer is a server with one client. Whatever it sends or receives takes random time, in order.
 type simServer struct {
 	t         *testing.T
 	mu        sync.Mutex
@@ -300,8 +298,8 @@ func (s *simServer) published(name string) int {
 }
 func (s *simServer) alive() int { s.mu.Lock(); defer s.mu.Unlock(); return s.links }
 
-// forbid takes the right to a channel away, or gives it back. Like a real
-// server, it cuts off a client that has lost the right to what it listens to.
+// forbid takes the right to a channel away, or gives it back. Like a real server, it cuts off a
+// client that has lost the right to what it listens to.
 func (s *simServer) forbid(name string, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,8 +317,8 @@ func (s *simServer) kill() {
 	}
 }
 
-// setSilent makes the server ignore everything. Like a real one that is cut
-// off, it comes back with no connection.
+// setSilent makes the server ignore everything. Like a real one that is cut off, it comes back with
+// no connection.
 func (s *simServer) setSilent(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

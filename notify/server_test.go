@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// patience is how long a test waits for what must come. Only a failure takes
-// that long.
+// patience is how long a test waits for what must come. Only a failure takes that long.
 const patience = 30 * time.Second
 
 func connect(t testing.TB, addr string, change ...option) rueidis.Client {
@@ -94,8 +93,8 @@ func awaitReturn(t testing.TB, cs []*cursor) {
 	}
 }
 
-// subscribers returns how many subscriptions the server has to the channels of
-// cs. Each can have one at most.
+// subscribers returns how many subscriptions the server has to the channels of cs. Each can have
+// one at most.
 func subscribers(t testing.TB, s *redistest.Server, cs []*cursor) (n int) {
 	t.Helper()
 	args := []string{"PUBSUB", "NUMSUB"}
@@ -123,8 +122,8 @@ func protocols(t *testing.T, test func(t *testing.T, resp2 option)) {
 	}
 }
 
-// A watch of a forbidden channel gets Refused. The other channels are subscribed.
-// The user may not PING: that says nothing about the connection.
+// A watch of a forbidden channel gets Refused. The other channels are subscribed. The user may not
+// PING: that says nothing about the connection.
 func TestHub_ForbiddenChannel(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 option) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
@@ -163,8 +162,8 @@ func TestHub_ForbiddenChannel(t *testing.T) {
 	})
 }
 
-// Under constant kills and changes nothing gets lost or stuck, whatever was in
-// flight. The client has its default settings here, retries among them.
+// Under constant kills and changes nothing gets lost or stuck, whatever was in flight. The client
+// has its default settings here, retries among them.
 func TestHub_UnderConstantKills(t *testing.T) {
 	protocols(t, func(t *testing.T, resp2 option) {
 		s := redistest.Start(t).Unrestricted() // the channels here are not those of locks

@@ -23,9 +23,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into testdata instead of comparing it")
 
-// TestStories plays the files in testdata: a line is a step, and the lines with
-// ">" under it are all that came of it once everything was quiet again, in
-// alphabetical order. Steps are:
+// TestStories plays the files in testdata: a line is a step, and the lines with ">" under it are
+// all that came of it once everything was quiet again, in alphabetical order. Steps are:
 //
 //	watch W CHANNEL      Hub.Watch, W being its name from here on
 //	next W [AFTER]       W.Next, after the last wake-up that the story has shown

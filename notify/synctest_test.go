@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// These tests run the real client against miniredis in one process, over pipes
-// and in fake time: hours of life take milliseconds.
+// These tests run the real client against miniredis in one process, over pipes and in fake time:
+// hours of life take milliseconds.
 
 // pipes dials miniredis and counts the connections.
 type pipes struct {
@@ -62,8 +62,8 @@ func (p *pipes) newest() *pipe {
 	return p.last
 }
 
-// Write swallows everything once the pipe is silent, as a network would that
-// has lost the other side.
+// Write swallows everything once the pipe is silent, as a network would that has lost the other
+// side.
 func (c *pipe) Write(b []byte) (int, error) {
 	if c.silent.Load() && !c.closed.Load() {
 		return len(b), nil
@@ -207,8 +207,8 @@ func TestLog_OutageThatNobodyAwaits(t *testing.T) {
 	})
 }
 
-// A warning has an end, also if waiters have come and gone meanwhile. A connection that breaks again and again while
-// waiters come and go has no lines but that.
+// A warning has an end, also if waiters have come and gone meanwhile. A connection that breaks
+// again and again while waiters come and go has no lines but that.
 func TestLog_OutageWhileWaitersComeAndGo(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		var log logBook
@@ -245,9 +245,8 @@ func TestLog_OutageWhileWaitersComeAndGo(t *testing.T) {
 	})
 }
 
-// A server that does not answer any more, on a connection that does not break,
-// is noticed by the client's own pings; one that does not accept a connection,
-// by the hub.
+// A server that does not answer any more, on a connection that does not break, is noticed by the
+// client's own pings; one that does not accept a connection, by the hub.
 func TestSilence(t *testing.T) {
 	both(t, func(t *testing.T, p *pipes, client rueidis.Client) {
 		hub := newHub(t, client, notify.Options{})

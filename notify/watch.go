@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-// Reason is a set of bits. Each bit is a kind of event on a channel. One wake-up can
-// stand for several events.
+// Reason is a set of bits. Each bit is a kind of event on a channel. One wake-up can stand for
+// several events.
 type Reason uint8
 
 const (
-	// ReasonConfirmed: the server has confirmed the subscription, for the first time
-	// or again. Messages are delivered from now on. Earlier messages may have been
-	// missed, so the watcher should check again.
+	// ReasonConfirmed: the server has confirmed the subscription, for the first time or again.
+	// Messages are delivered from now on. Earlier messages may have been missed, so the watcher
+	// should check again.
 	ReasonConfirmed Reason = 1 << iota
 	// ReasonMessage: something was published on the channel.
 	ReasonMessage
@@ -56,8 +56,8 @@ type Wake struct {
 	Subscribed bool
 	// More reports whether there were several messages, if Reason has Message.
 	More bool
-	// Payload is the newest message, if Reason has Message. Payload is empty if the message has more
-	// than 256 bytes.
+	// Payload is the newest message, if Reason has Message. Payload is empty if the message has
+	// more than 256 bytes.
 	Payload string
 	// Err is the reason for a Gap or a Refused: the error that ended the connection, or a
 	// [RefusedError]. Err is nil if Reason has neither.
@@ -155,8 +155,7 @@ type request struct {
 // Drop does nothing: a wake-up need not be given back.
 func (r *request) Drop(Wake) {}
 
-// Cancel removes a cancelled request from the waiting requests. The future is
-// already settled.
+// Cancel removes a cancelled request from the waiting requests. The future is already settled.
 func (r *request) Cancel() {
 	w := r.watch
 	w.mu.Lock()

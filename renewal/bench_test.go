@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/renewal"
 )
 
-// BenchmarkHop measures the calls of the Map in one turn of a lock manager that
-// holds 256 locks: Due, the release of a lock, the grant of another, and Next.
+// BenchmarkHop measures the calls of the Map in one turn of a lock manager that holds 256 locks:
+// Due, the release of a lock, the grant of another, and Next.
 func BenchmarkHop(b *testing.B) {
 	b.ReportAllocs()
 	const tick = 10 * s
@@ -32,8 +32,8 @@ func BenchmarkHop(b *testing.B) {
 	_ = next
 }
 
-// BenchmarkRenew100k measures the cost per lease when 100,000 leases are due, an
-// eighth of them at a time, and are scheduled again.
+// BenchmarkRenew100k measures the cost per lease when 100,000 leases are due, an eighth of them at
+// a time, and are scheduled again.
 func BenchmarkRenew100k(b *testing.B) {
 	b.ReportAllocs()
 	const tick = 8 * s

@@ -40,9 +40,8 @@ type Map[T Item] struct {
 	other int64
 }
 
-// NewMap returns an empty Map whose slots are an eighth of tick long. A lease is
-// renewed once a tick, so tick is a third of the lease. A tick of less than 8 ns
-// counts as 8 ns.
+// NewMap returns an empty Map whose slots are an eighth of tick long. A lease is renewed once a
+// tick, so tick is a third of the lease. A tick of less than 8 ns counts as 8 ns.
 func NewMap[T Item](tick time.Duration) *Map[T] {
 	slot := max(tick/perTick, 1)
 	return &Map[T]{

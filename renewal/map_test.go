@@ -146,8 +146,8 @@ func TestNext_AfterRemoval(t *testing.T) {
 	require.Equal(t, 3008*s, next(), "nothing is left outside of the window")
 }
 
-// An item that was outside of the window behaves like any other item once the window
-// has reached it.
+// An item that was outside of the window behaves like any other item once the window has reached
+// it.
 func TestMap_ItemsFarAheadComeIntoTheWindow(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	a, b, c := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}

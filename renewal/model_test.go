@@ -60,9 +60,8 @@ func little(rng *rand.Rand, m *renewal.Map[*lease], now time.Duration) (out []*l
 	}
 }
 
-// TestMap_LikeTheModel makes the same random calls to a Map, to the model and to a
-// second Map. The second Map, from which a few items are taken at a time, must return the same
-// order.
+// TestMap_LikeTheModel makes the same random calls to a Map, to the model and to a second Map. The
+// second Map, from which a few items are taken at a time, must return the same order.
 func TestMap_LikeTheModel(t *testing.T) {
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -75,9 +74,9 @@ func TestMap_LikeTheModel(t *testing.T) {
 			want = &model{slot: tick / 8, at: make(map[*lease]time.Duration)}
 
 			leases, twins []*lease
-			// The longest time for which a lease is scheduled ahead. In half of
-			// the runs all items are within the window and Due is called in time,
-			// so Next has to be exact. In the others Due is called at random times.
+			// The longest time for which a lease is scheduled ahead. In half of the runs all items
+			// are within the window and Due is called in time, so Next has to be exact. In the
+			// others Due is called at random times.
 			ahead   = tick * time.Duration(1+4*rng.IntN(2)*rng.IntN(10))
 			inside  = ahead == tick
 			stale   = !inside && rng.IntN(2) == 0 // sometimes now is an old reading

@@ -14,8 +14,8 @@ func (x *item) RenewalEntry() *Entry { return &x.entry }
 
 const tick = 8 * time.Second
 
-// Many leases that are due together move from list to list. All lists share one
-// slice, which is made small again when few leases are left.
+// Many leases that are due together move from list to list. All lists share one slice, which is
+// made small again when few leases are left.
 func TestMap_BurstKeepsItsRoomOnce(t *testing.T) {
 	const n = 100_000
 	m := NewMap[*item](tick)
@@ -46,8 +46,8 @@ func TestMap_BurstKeepsItsRoomOnce(t *testing.T) {
 	require.Equal(t, []*item{straggler}, m.Due(now+tick, nil), "and the Map is as good as new")
 }
 
-// The Map keeps no reference to an item that was removed, also not in the unused
-// part of its slices.
+// The Map keeps no reference to an item that was removed, also not in the unused part of its
+// slices.
 func TestMap_KeepsNothingTakenOutAlive(t *testing.T) {
 	m := NewMap[*item](tick)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -75,8 +75,8 @@ func TestMap_KeepsNothingTakenOutAlive(t *testing.T) {
 	require.Equal(t, m.Len(), kept)
 }
 
-// Locks are taken and released, in small and large numbers, while time passes:
-// nothing is allocated.
+// Locks are taken and released, in small and large numbers, while time passes: nothing is
+// allocated.
 func TestMap_SteadyStateDoesNotAllocate(t *testing.T) {
 	for _, n := range []int{1, 10, 100, 1000, 10_000} {
 		m := NewMap[*item](tick)

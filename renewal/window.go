@@ -15,8 +15,7 @@ const (
 	outside = window
 )
 
-// first returns the first boundary of the window that has items, or math.MaxInt64
-// if none has.
+// first returns the first boundary of the window that has items, or math.MaxInt64 if none has.
 func (m *Map[T]) first() int64 {
 	if m.used == 0 {
 		return math.MaxInt64

@@ -40,8 +40,8 @@ type Program struct {
 	ClassPath string
 }
 
-// Build finds a JVM and returns the program, which it builds if need be. cache is a folder to
-// build in; empty means the user's. The error says what is missing.
+// Build finds a JVM and returns the program, which it builds if need be. cache is a folder to build
+// in; empty means the user's. The error says what is missing.
 func Build(ctx context.Context, cache string) (*Program, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shell starts a shell in a terminal, loads the script of completion into it, and returns when it is ready.
+// shell starts a shell in a terminal, loads the script of completion into it, and returns when it
+// is ready.
 func (w *world) shell(name string) *terminal {
 	dir := w.t.TempDir()
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "ordinary-file"), []byte("#!/bin/sh\necho ran under $HOLDFAST_NAME\n"), 0o755))
@@ -45,8 +46,8 @@ func (x *terminal) enter(line, want string) {
 	require.Eventually(x.t, func() bool { return strings.Contains(x.screen.String()[before:], want) }, patient, 5*time.Millisecond, line)
 }
 
-// Commands and flags are completed, but not names of locks: files would be offered. The command of run is
-// completed as elsewhere.
+// Commands and flags are completed, but not names of locks: files would be offered. The command of
+// run is completed as elsewhere.
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh"} {
 		t.Run(shell, func(t *testing.T) {

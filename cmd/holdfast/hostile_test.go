@@ -24,11 +24,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// hostile has characters of each kind that a terminal obeys or that deceive a reader, and bytes that are
-// no UTF-8.
+// hostile has characters of each kind that a terminal obeys or that deceive a reader, and bytes
+// that are no UTF-8.
 const hostile = "\x1b[2J\x1b]0;t\a\b\r\n\t\x7f\u0085\u009b31m\u200e\u202e\u2066\u2028\u200b\ufeff\x9b31m\xff"
 
-// requireShowable requires that an output has lines of characters that can be shown, and nothing else.
+// requireShowable requires that an output has lines of characters that can be shown, and nothing
+// else.
 func requireShowable(t *testing.T, out string, of ...string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(out), "%q: %q", of, out)
@@ -267,7 +268,8 @@ func TestPage_SaysWhoAsLs(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// The page writes no text of others but through its function clean, which removes what has no glyph.
+// The page writes no text of others but through its function clean, which removes what has no
+// glyph.
 func TestPage_CleansTexts(t *testing.T) {
 	for line := range strings.Lines(string(page)) {
 		if strings.Contains(line, "textContent") && !strings.Contains(line, `$("state")`) && !strings.Contains(line, `= "`) {

@@ -79,8 +79,8 @@ func holderOf(owner string, p lockmgr.Process, since time.Time, note string) hol
 	return h
 }
 
-// ids returns the IDs of the holders. The record of a lock may have none: the empty ID is that of no
-// holder.
+// ids returns the IDs of the holders. The record of a lock may have none: the empty ID is that of
+// no holder.
 func (r *row) ids() []string {
 	if len(r.Holders) == 0 {
 		return []string{""}
@@ -92,8 +92,8 @@ func (r *row) ids() []string {
 	return ids
 }
 
-// narrow removes all holders from the row but those with the given IDs. narrow returns the IDs that no holder in the row
-// has. The TTL stays that of the record, or of the permit that lasts longest.
+// narrow removes all holders from the row but those with the given IDs. narrow returns the IDs that
+// no holder in the row has. The TTL stays that of the record, or of the permit that lasts longest.
 func (r *row) narrow(ids []string) (unknown []string) {
 	unknown = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(r.Holders, func(h holder) bool { return h.Owner == id })
@@ -117,8 +117,8 @@ const (
 	ended  = ", ended "
 )
 
-// words returns how a holder has the lock, and which process the holder is, or the ID if that is not known. All outputs
-// say it so.
+// words returns how a holder has the lock, and which process the holder is, or the ID if that is
+// not known. All outputs say it so.
 func (h *holder) words() (how, who string) {
 	who = shown(h.Owner)
 	if p := (lockmgr.Process{Program: h.Program, Host: h.Host, PID: h.PID}).String(); p != "" {
@@ -197,7 +197,8 @@ func (r *row) note() string {
 	return ""
 }
 
-// held returns for how long the lock is held, or was until its holder ended; zero if that is not known.
+// held returns for how long the lock is held, or was until its holder ended; zero if that is not
+// known.
 func (r *row) held(now time.Time) time.Duration {
 	var longest time.Duration
 	for _, h := range r.Holders {
@@ -237,8 +238,8 @@ func (r *row) ttl() string {
 	return age(time.Duration(r.TTL) * time.Millisecond)
 }
 
-// renewal bounds the time until a holder that lives renews the lock next: the third of the lease. A TTL is two
-// thirds of it at least, whenever one looks.
+// renewal bounds the time until a holder that lives renews the lock next: the third of the lease. A
+// TTL is two thirds of it at least, whenever one looks.
 func (r *row) renewal() time.Duration {
 	return (time.Duration(r.TTL)*time.Millisecond/2 + time.Second - 1).Truncate(time.Second)
 }
@@ -264,8 +265,8 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// scan returns the locks whose names begin with prefix, by name. Permits with a limit of 0 are found if the prefix is
-// their name.
+// scan returns the locks whose names begin with prefix, by name. Permits with a limit of 0 are
+// found if the prefix is their name.
 func scan(ctx context.Context, m *lockmgr.Manager, prefix string) ([]row, error) {
 	rows := []row{}
 	for info, err := range m.Scan(ctx, prefix) {
@@ -274,8 +275,8 @@ func scan(ctx context.Context, m *lockmgr.Manager, prefix string) ([]row, error)
 		}
 		rows = append(rows, rowOf(info))
 	}
-	// The key of permits that nobody has is a plain number, like keys of other programs. So Scan skips it. An error
-	// means that the prefix is no name, or that the user may not read the key.
+	// The key of permits that nobody has is a plain number, like keys of other programs. So Scan
+	// skips it. An error means that the prefix is no name, or that the user may not read the key.
 	if r, _, err := look(ctx, m, prefix); err == nil && r.Limit != nil && *r.Limit == 0 && r.Count == 0 {
 		rows = append(rows, r)
 	}

@@ -1,5 +1,4 @@
-// Command holdfast takes locks for other programs, and shows and breaks locks, on Redis or
-// Valkey.
+// Command holdfast takes locks for other programs, and shows and breaks locks, on Redis or Valkey.
 //
 //	holdfast run backup -- pg_dump …    runs a command while it holds the lock "backup"
 //	holdfast ls                         lists locks

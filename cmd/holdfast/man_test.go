@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The man page has the words of the help of each command, and all flags, and groff has nothing to object to.
+// The man page has the words of the help of each command, and all flags, and groff has nothing to
+// object to.
 func TestMan(t *testing.T) {
 	w := newWorld(t)
 	code, out, _ := w.run("man")

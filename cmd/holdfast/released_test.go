@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The tests of this file run a manager of today beside the command of the last release: .ci/run builds that from the
-// newest tag. Without a release they run beside the command of today.
+// The tests of this file run a manager of today beside the command of the last release: .ci/run
+// builds that from the newest tag. Without a release they run beside the command of today.
 
 // released starts the command of the last release.
 func (w *world) released(args ...string) *process {
@@ -27,7 +27,8 @@ func (w *world) released(args ...string) *process {
 	return w.command(exec.Command(old, args...))
 }
 
-// ways are the kinds of lock, as the command and a manager ask for them. Of two kinds, the command has the first.
+// ways are the kinds of lock, as the command and a manager ask for them. Of two kinds, the command
+// has the first.
 var ways = map[string]struct {
 	flags []string
 	lock  func(*world, ...lockmgr.LockOption) (*lockmgr.Lock, error)
@@ -51,8 +52,9 @@ func plainly(kind ...lockmgr.LockOption) func(*world, ...lockmgr.LockOption) (*l
 	}
 }
 
-// Each excludes the other, and gets the lock after the other's release. A message of the released command wakes the
-// manager of today, which also gets the lock after the released command was killed.
+// Each excludes the other, and gets the lock after the other's release. A message of the released
+// command wakes the manager of today, which also gets the lock after the released command was
+// killed.
 func TestReleased(t *testing.T) {
 	for title, way := range ways {
 		t.Run(title, func(t *testing.T) {
@@ -77,7 +79,8 @@ func TestReleased(t *testing.T) {
 			require.NoError(t, ours.Unlock(t.Context()))
 			require.Zero(t, theirs.wait())
 
-			// handsOver lets a request of ours wait for theirs, and reports whether we have not looked meanwhile.
+			// handsOver lets a request of ours wait for theirs, and reports whether we have not
+			// looked meanwhile.
 			handsOver := func() bool {
 				path, touch := marker(t)
 				run(nil, "sh", "-c", touch+"; while ! [ -e "+path+".end ]; do sleep 0.01; done")

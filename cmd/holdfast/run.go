@@ -302,8 +302,8 @@ func (j *job) tellLimit(m *lockmgr.Manager) {
 	}
 }
 
-// environment returns the environment of the command: ours, with the variables of its own lock in place
-// of those that an outer run may have set.
+// environment returns the environment of the command: ours, with the variables of its own lock in
+// place of those that an outer run may have set.
 func (j *job) environment(ours []string, token int64, url string) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

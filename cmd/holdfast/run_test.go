@@ -116,7 +116,8 @@ func TestRun_NoPermitLeft(t *testing.T) {
 	require.Empty(t, text)
 }
 
-// The number of permits that counts is that of the server. A user who asks for another learns it before the wait.
+// The number of permits that counts is that of the server. A user who asks for another learns it
+// before the wait.
 func TestRun_SaysHowManyPermitsThereAre(t *testing.T) {
 	w := newWorld(t)
 	run := func(code int, says string, args ...string) {

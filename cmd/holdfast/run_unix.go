@@ -12,9 +12,9 @@ import (
 // passedOn are the signals that the command gets too.
 var passedOn = []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// fromKeyboard reports whether the command is likely to have got a signal from its terminal already:
-// a terminal sends SIGINT and SIGQUIT to all processes in its foreground. Standard input does not show
-// which terminal that is, as it may be a file.
+// fromKeyboard reports whether the command is likely to have got a signal from its terminal
+// already: a terminal sends SIGINT and SIGQUIT to all processes in its foreground. Standard input
+// does not show which terminal that is, as it may be a file.
 func fromKeyboard(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false

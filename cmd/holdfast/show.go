@@ -258,7 +258,8 @@ func confirmed(ctx context.Context, c *cobra.Command) error {
 	}
 }
 
-// broken takes a lock, or permits, from the holders that were shown. Those who have come since keep it.
+// broken takes a lock, or permits, from the holders that were shown. Those who have come since keep
+// it.
 func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error {
 	done := false
 	var err error
@@ -289,7 +290,8 @@ func broken(ctx context.Context, w io.Writer, m *lockmgr.Manager, r *row) error 
 	return &exit{exitFailed, fmt.Errorf("%s is free by now", shown(r.Name))}
 }
 
-// returned gives back the permits that were shown, one by one, and reports whether one was still taken.
+// returned gives back the permits that were shown, one by one, and reports whether one was still
+// taken.
 func returned(ctx context.Context, m *lockmgr.Manager, r *row) (some bool, err error) {
 	for _, id := range r.ids() {
 		done, err := m.Permits(r.Name, 1).Return(ctx, id)

@@ -284,8 +284,8 @@ func TestBreak_ManyPermits(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-// break says by when the holder knows: a living holder renews its lock while at least two thirds of the
-// lease are left, so the TTL is at least twice the time between two renewals.
+// break says by when the holder knows: a living holder renews its lock while at least two thirds of
+// the lease are left, so the TTL is at least twice the time between two renewals.
 func TestBreak_SaysWhenTheHolderKnows(t *testing.T) {
 	w := newWorld(t)
 	hold := func(args ...string) {

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// start runs a command to its end. If this process dies, the kernel sends the command SIGTERM, because
-// nobody renews its lock any more. The kernel does so when the thread ends that has started the
-// command, so that thread waits here.
+// start runs a command to its end. If this process dies, the kernel sends the command SIGTERM,
+// because nobody renews its lock any more. The kernel does so when the thread ends that has started
+// the command, so that thread waits here.
 func start(c *exec.Cmd, started chan<- error, ended chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

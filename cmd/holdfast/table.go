@@ -7,12 +7,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// leastWords is the width below which the column NOTE is left out, so that the columns NAME and HELD BY
-// have more. HELD BY needs as much for a pid of seven digits.
+// leastWords is the width below which the column NOTE is left out, so that the columns NAME and
+// HELD BY have more. HELD BY needs as much for a pid of seven digits.
 const leastWords = 15
 
-// table sets rows of texts out in columns, two spaces between them. The first row has the titles. If the
-// rows are wider than width, the columns of words are cut. Zero is no width: nothing is cut.
+// table sets rows of texts out in columns, two spaces between them. The first row has the titles.
+// If the rows are wider than width, the columns of words are cut. Zero is no width: nothing is cut.
 func table(width int, rows [][]string) []string {
 	const gap = 2
 	widths := make([]int, len(rows[0]))
@@ -57,7 +57,8 @@ func table(width int, rows [][]string) []string {
 	return lines
 }
 
-// level returns how wide a column may be if some columns share the room and the narrow ones need less.
+// level returns how wide a column may be if some columns share the room and the narrow ones need
+// less.
 func level(widths, columns []int, room int) int {
 	most := 0
 	for _, i := range columns {
@@ -75,8 +76,8 @@ func level(widths, columns []int, room int) int {
 	return most
 }
 
-// cut cuts a text to the width of its column: a name in the middle, as names often begin alike, and a
-// holder before the pid.
+// cut cuts a text to the width of its column: a name in the middle, as names often begin alike, and
+// a holder before the pid.
 func cut(title, text string, width int) string {
 	end := len(text) // of what may be cut
 	switch title {

@@ -114,8 +114,8 @@ func (x *terminal) attributes() unix.Termios {
 	return *a
 }
 
-// No command but top asks the terminal or changes it: one that never answers costs no time, and what
-// was typed ahead stays where it is.
+// No command but top asks the terminal or changes it: one that never answers costs no time, and
+// what was typed ahead stays where it is.
 func TestTerminal_IsLeftAlone(t *testing.T) {
 	calls := [][]string{
 		nil, {"--help"}, {"--version"}, {"nosuch"}, {"completion", "bash"}, {"man"}, {"run", "a", "--", "true"}, {"run", "-n", "held", "--", "true"}, {"ls"}, {"ls", "--json"},
@@ -268,7 +268,8 @@ func TestBreak_QuestionIsSafeToShow(t *testing.T) {
 	require.GreaterOrEqual(t, asked, 6)
 }
 
-// break takes a lock from the holders that it has shown, and from nobody who came before the answer.
+// break takes a lock from the holders that it has shown, and from nobody who came before the
+// answer.
 func TestBreak_OnlyThoseThatItHasShown(t *testing.T) {
 	for name, take := range map[string]func(*world) *lockmgr.Lock{
 		"plain": func(w *world) *lockmgr.Lock { return w.lock("a") },

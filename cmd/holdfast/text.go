@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
 
-// Names, records and replies are texts that others wrote. What this program prints of them goes through
-// shown, said or encode.
+// Names, records and replies are texts that others wrote. What this program prints of them goes
+// through shown, said or encode.
 
 // shown returns a name or an ID as it is if a terminal prints it as it is, else in quotes. The
 // quotes lose nothing, unless the text is very long.
@@ -50,8 +50,8 @@ func encode(w io.Writer, value any) error {
 	return err
 }
 
-// bytesOf returns the bytes of a text that is no UTF-8, which JSON can't have. It returns nil for any
-// other text.
+// bytesOf returns the bytes of a text that is no UTF-8, which JSON can't have. It returns nil for
+// any other text.
 func bytesOf(text string) []byte {
 	if utf8.ValidString(text) {
 		return nil

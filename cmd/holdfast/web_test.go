@@ -72,16 +72,16 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// In a narrow window a lock is a block whose parts wrap, and so do long words. Without either the page is wider than
-// TestPage_FitsANarrowWindow allows.
+// In a narrow window a lock is a block whose parts wrap, and so do long words. Without either the
+// page is wider than TestPage_FitsANarrowWindow allows.
 func TestPage_Wraps(t *testing.T) {
 	wide, narrow, _ := strings.Cut(string(page), "@media (max-width: 800px) {")
 	require.Regexp(t, `\n  th, td \{[^}]* overflow-wrap: anywhere; `, wide)
 	require.Regexp(t, `\n    tr \{ display: flex; flex-wrap: wrap; `, narrow)
 }
 
-// The page fits a window of 500 pixels, with long names and notes. HOLDFAST_CHROMIUM is the browser, if there
-// is no chromium on PATH.
+// The page fits a window of 500 pixels, with long names and notes. HOLDFAST_CHROMIUM is the
+// browser, if there is no chromium on PATH.
 func TestPage_FitsANarrowWindow(t *testing.T) {
 	path := os.Getenv("HOLDFAST_CHROMIUM")
 	if path == "" {

@@ -11,16 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A Locker takes and releases locks by their names. It implements the Locker,
-// TryLocker and LockLeaseRenewer interfaces of certmagic. Its methods are safe
-// for concurrent use.
+// A Locker takes and releases locks by their names. It implements the Locker, TryLocker and
+// LockLeaseRenewer interfaces of certmagic. Its methods are safe for concurrent use.
 type Locker struct {
 	manager *lockmgr.Manager
 	prefix  string
 
 	mu sync.Mutex
-	// held are the locks that were not unlocked yet. A name has more than one only
-	// if locks of it were lost: another caller may have got the name then.
+	// held are the locks that were not unlocked yet. A name has more than one only if locks of it
+	// were lost: another caller may have got the name then.
 	held map[string][]*lockmgr.Lock
 }
 
@@ -29,8 +28,7 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	return &Locker{manager: m, prefix: options.Prefix, held: map[string][]*lockmgr.Lock{}}
 }
 
-// Lock waits until it holds a lock, or ctx ends. The errors are those of
-// [lockmgr.Manager.Lock].
+// Lock waits until it holds a lock, or ctx ends. The errors are those of [lockmgr.Manager.Lock].
 func (l *Locker) Lock(ctx context.Context, name string) error {
 	lock, err := l.manager.Lock(ctx, l.prefix+name)
 	if err != nil {
@@ -40,8 +38,8 @@ func (l *Locker) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// TryLock tries once to take a lock, and reports whether it holds it. It blocks
-// for a round trip. A lock that is held elsewhere is no error.
+// TryLock tries once to take a lock, and reports whether it holds it. It blocks for a round trip. A
+// lock that is held elsewhere is no error.
 func (l *Locker) TryLock(ctx context.Context, name string) (bool, error) {
 	lock, err := l.manager.TryLock(ctx, l.prefix+name)
 	switch {
@@ -54,9 +52,9 @@ func (l *Locker) TryLock(ctx context.Context, name string) (bool, error) {
 	return false, err
 }
 
-// Unlock releases a lock. It blocks as [lockmgr.Lock.Unlock] does. The error
-// matches lockmgr.ErrNotHeld if this locker did not lock the name, and
-// lockmgr.ErrLeaseLost if the lock was lost before.
+// Unlock releases a lock. It blocks as [lockmgr.Lock.Unlock] does. The error matches
+// lockmgr.ErrNotHeld if this locker did not lock the name, and lockmgr.ErrLeaseLost if the lock was
+// lost before.
 func (l *Locker) Unlock(ctx context.Context, name string) error {
 	lock := l.take(name)
 	if lock == nil {
@@ -65,11 +63,10 @@ func (l *Locker) Unlock(ctx context.Context, name string) error {
 	return lock.Unlock(ctx)
 }
 
-// RenewLockLease reports an error if the lock is not held: it matches
-// lockmgr.ErrNotHeld if this locker did not lock the name, and
-// lockmgr.ErrLeaseLost if the lock was lost. It does no I/O and ignores the
-// duration, because the manager renews the lock by itself. A longer lease would
-// only delay other processes after this one died.
+// RenewLockLease reports an error if the lock is not held: it matches lockmgr.ErrNotHeld if this
+// locker did not lock the name, and lockmgr.ErrLeaseLost if the lock was lost. It does no I/O and
+// ignores the duration, because the manager renews the lock by itself. A longer lease would only
+// delay other processes after this one died.
 func (l *Locker) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,9 +86,8 @@ func (l *Locker) keep(name string, lock *lockmgr.Lock) {
 	l.held[name] = append(l.held[name], lock)
 }
 
-// take removes a lock of the name, or returns nil. Callers can't be told apart, so
-// it takes those that were lost first: nobody then unlocks the lock that another
-// caller still uses.
+// take removes a lock of the name, or returns nil. Callers can't be told apart, so it takes those
+// that were lost first: nobody then unlocks the lock that another caller still uses.
 func (l *Locker) take(name string) *lockmgr.Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,15 +1,15 @@
-// Package certmagic gives any storage of certmagic the locks of holdfast, so that
-// of several processes one obtains or renews a certificate.
+// Package certmagic gives any storage of certmagic the locks of holdfast, so that of several
+// processes one obtains or renews a certificate.
 //
 //	storage := holdfastcertmagic.Wrap(files, mgr, holdfastcertmagic.Options{Prefix: "tls:"})
 //	config := certmagic.New(cache, certmagic.Config{Storage: storage})
 //
-// The name of a lock is Options.Prefix and the name that certmagic gives it. The
-// manager renews the lock until certmagic unlocks it. If the process dies, the
-// lock is free after lockmgr.Options.Lease.
+// The name of a lock is Options.Prefix and the name that certmagic gives it. The manager renews the
+// lock until certmagic unlocks it. If the process dies, the lock is free after
+// lockmgr.Options.Lease.
 //
-// certmagic is not told that a lock was lost before it unlocks it. Unlock then
-// returns an error that matches lockmgr.ErrLeaseLost.
+// certmagic is not told that a lock was lost before it unlocks it. Unlock then returns an error
+// that matches lockmgr.ErrLeaseLost.
 package certmagic
 
 import (
@@ -44,8 +44,8 @@ var (
 	_ certmagic.LockLeaseRenewer = Storage{}
 )
 
-// Wrap returns a storage that keeps its data in s and takes its locks from m. It
-// does no I/O. Close m when certmagic has ended.
+// Wrap returns a storage that keeps its data in s and takes its locks from m. It does no I/O. Close
+// m when certmagic has ended.
 func Wrap(s certmagic.Storage, m *lockmgr.Manager, options Options) Storage {
 	return Storage{Storage: s, Locker: NewLocker(m, options)}
 }

@@ -59,8 +59,8 @@ func (i *issuer) Issue(_ context.Context, csr *x509.CertificateRequest) (*certma
 	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// Of two processes that need the same certificate, one obtains it. The other
-// waits for the lock, and finds the certificate in the storage.
+// Of two processes that need the same certificate, one obtains it. The other waits for the lock,
+// and finds the certificate in the storage.
 func TestStorage_OneCertificateForTwoProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -131,8 +131,8 @@ func TestLocker_Rules(t *testing.T) {
 	require.NoError(t, b.Unlock(ctx, "x"))
 }
 
-// A holder that lost its lock is told when it unlocks, and does not release the
-// lock of the next holder in its process.
+// A holder that lost its lock is told when it unlocks, and does not release the lock of the next
+// holder in its process.
 func TestLocker_Loss(t *testing.T) {
 	s := redistest.Start(t)
 	m := manager(t, s)

@@ -14,21 +14,22 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// maxNoteWait is how long Get waits for the identity of a new leader, and noteRetry how often it looks.
-// A manager writes the note of a hold a second after its grant.
+// maxNoteWait is how long Get waits for the identity of a new leader, and noteRetry how often it
+// looks. A manager writes the note of a hold a second after its grant.
 const (
 	maxNoteWait = 1500 * time.Millisecond
 	noteRetry   = 250 * time.Millisecond
 )
 
-// The events that an elector records: of its first Update that succeeded, and when its term is over.
+// The events that an elector records: of its first Update that succeeded, and when its term is
+// over.
 const (
 	becameLeader   = "became leader"
 	stoppedLeading = "stopped leading"
 )
 
-// A Lock is the lock of one candidate. It implements resourcelock.Interface. Its methods are safe for
-// concurrent use, but it belongs to one elector at a time.
+// A Lock is the lock of one candidate. It implements resourcelock.Interface. Its methods are safe
+// for concurrent use, but it belongs to one elector at a time.
 type Lock struct {
 	manager        *lockmgr.Manager
 	name, identity string
@@ -44,9 +45,10 @@ type Lock struct {
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// New returns a lock for one candidate. It does no I/O. Candidates with the same name elect one leader; it
-// is the name of the lock and the key on the server. The identity must be unique among them, such as the
-// host name and a UUID. It has 1 to lockmgr.MaxNoteBytes bytes of valid UTF-8; otherwise New fails.
+// New returns a lock for one candidate. It does no I/O. Candidates with the same name elect one
+// leader; it is the name of the lock and the key on the server. The identity must be unique among
+// them, such as the host name and a UUID. It has 1 to lockmgr.MaxNoteBytes bytes of valid UTF-8;
+// otherwise New fails.
 func New(m *lockmgr.Manager, name, identity string) (*Lock, error) {
 	if identity == "" || len(identity) > lockmgr.MaxNoteBytes || !utf8.ValidString(identity) {
 		return nil, fmt.Errorf("clientgo: identity %q: %w", identity, lockmgr.ErrInvalidOption)
@@ -54,8 +56,9 @@ func New(m *lockmgr.Manager, name, identity string) (*Lock, error) {
 	return &Lock{manager: m, name: name, identity: identity, onLoss: map[int]context.CancelCauseFunc{}}, nil
 }
 
-// Get returns the record of the current leader, or one without a HolderIdentity if there is none. It blocks
-// for a round trip or two, and for up to 1.5 s more while the identity of a new leader is not known.
+// Get returns the record of the current leader, or one without a HolderIdentity if there is none.
+// It blocks for a round trip or two, and for up to 1.5 s more while the identity of a new leader is
+// not known.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	r, err := l.get(ctx)
 	if err != nil {
@@ -78,8 +81,8 @@ func (l *Lock) get(ctx context.Context) (r resourcelock.LeaderElectionRecord, er
 		return resourcelock.LeaderElectionRecord{LeaderTransitions: int(info.Token)}, err
 	}
 	h := info.Holders[0]
-	// The times change with each call, so that the elector never takes the record of a holder for an old
-	// one. Whether the holder lives is for the server to say.
+	// The times change with each call, so that the elector never takes the record of a holder for
+	// an old one. Whether the holder lives is for the server to say.
 	now := metav1.Now()
 	r = resourcelock.LeaderElectionRecord{HolderIdentity: l.identityOf(h), RenewTime: now, AcquireTime: now,
 		LeaseDurationSeconds: int(max(info.TTL, time.Second) / time.Second), LeaderTransitions: int(info.Token)}
@@ -114,8 +117,8 @@ func (l *Lock) hasSeen(owner string) bool {
 	return l.seen.owner == owner
 }
 
-// identityOf returns the identity of another leader. A hold of this candidate that it has no more goes by
-// the owner, so that the elector does not believe that it leads.
+// identityOf returns the identity of another leader. A hold of this candidate that it has no more
+// goes by the owner, so that the elector does not believe that it leads.
 func (l *Lock) identityOf(h lockmgr.Holder) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,13 +138,13 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return l.Update(ctx, r)
 }
 
-// Update takes, keeps or gives back the lock. With the identity of this candidate in r it tries once to take
-// the lock, or keeps it for r.LeaseDurationSeconds from now on. Without an identity it gives the lock back,
-// in the background.
+// Update takes, keeps or gives back the lock. With the identity of this candidate in r it tries
+// once to take the lock, or keeps it for r.LeaseDurationSeconds from now on. Without an identity it
+// gives the lock back, in the background.
 //
 // To take or keep the lock blocks for a round trip or two, and until ctx ends while the server is
-// silent. The error matches lockmgr.ErrNotAcquired if another candidate leads, and lockmgr.ErrLeaseLost
-// from a loss until the elector has stopped leading.
+// silent. The error matches lockmgr.ErrNotAcquired if another candidate leads, and
+// lockmgr.ErrLeaseLost from a loss until the elector has stopped leading.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	held := l.held
@@ -200,8 +203,8 @@ func (l *Lock) tell() {
 	l.endContexts(l.held.Err())
 }
 
-// giveBack ends the term. It does not wait for the server: the elector ends the context of its leader only
-// when Update has returned.
+// giveBack ends the term. It does not wait for the server: the elector ends the context of its
+// leader only when Update has returned.
 func (l *Lock) giveBack(held *lockmgr.Lock) {
 	l.mu.Lock()
 	l.held = nil
@@ -240,9 +243,9 @@ func (l *Lock) Identity() string { return l.identity }
 // Describe returns the name of the lock.
 func (l *Lock) Describe() string { return l.name }
 
-// Token returns the fencing token of the current term, or zero while this candidate does not lead. A
-// resource that refuses tokens smaller than the last one is safe from leaders of earlier terms. It does not
-// block.
+// Token returns the fencing token of the current term, or zero while this candidate does not lead.
+// A resource that refuses tokens smaller than the last one is safe from leaders of earlier terms.
+// It does not block.
 func (l *Lock) Token() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,9 +255,10 @@ func (l *Lock) Token() int64 {
 	return l.held.Token()
 }
 
-// UntilLost returns a context that ends with ctx, and with the term: as soon as the lock is lost, given back,
-// or the elector has stopped leading. After a loss its cause matches lockmgr.ErrLeaseLost. Run the elector with
-// it. An elector that is to run again needs a new one. It does not block.
+// UntilLost returns a context that ends with ctx, and with the term: as soon as the lock is lost,
+// given back, or the elector has stopped leading. After a loss its cause matches
+// lockmgr.ErrLeaseLost. Run the elector with it. An elector that is to run again needs a new one.
+// It does not block.
 func (l *Lock) UntilLost(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()

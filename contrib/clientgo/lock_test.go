@@ -253,8 +253,8 @@ func TestLock_LossBeforeTheElectorLeads(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), lockmgr.ErrLeaseLost)
 }
 
-// With the context of UntilLost the elector stops at a loss. Without, it stops at RenewDeadline, though
-// the lock is free.
+// With the context of UntilLost the elector stops at a loss. Without, it stops at RenewDeadline,
+// though the lock is free.
 func TestElector_Loss(t *testing.T) {
 	t.Parallel()
 	for what, deaf := range map[string]bool{"told": false, "not told": true} {
@@ -301,8 +301,8 @@ func TestElector_SilentServer(t *testing.T) {
 	<-a.ended
 }
 
-// A leader that alone can't reach the server has stopped before another one leads, though its elector takes
-// long to give up. Its release, which can't be sent, delays that not.
+// A leader that alone can't reach the server has stopped before another one leads, though its
+// elector takes long to give up. Its release, which can't be sent, delays that not.
 func TestElector_CutOff(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -372,8 +372,8 @@ func TestElector_Churn(t *testing.T) {
 	require.False(t, f.two.Load())
 }
 
-// What Update has confirmed is true on the server: it does not wait for a renewal. The terms of a record
-// are those of the lock.
+// What Update has confirmed is true on the server: it does not wait for a renewal. The terms of a
+// record are those of the lock.
 func TestLock_UpdateIsConfirmed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -393,8 +393,9 @@ func TestLock_UpdateIsConfirmed(t *testing.T) {
 	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}))
 }
 
-// The record of another leader changes while its lock is held, so that an elector takes it for a leader that
-// lives. Its identity stays known. A holder with the candidate's own identity is never taken for it.
+// The record of another leader changes while its lock is held, so that an elector takes it for a
+// leader that lives. Its identity stays known. A holder with the candidate's own identity is never
+// taken for it.
 func TestLock_GetOfAnother(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -43,8 +43,7 @@ type always struct{}
 
 func (always) Next(t time.Time) time.Time { return t.Add(10 * time.Millisecond) }
 
-// Two schedulers run a job on one of them at a time. Each run lasts until
-// another one was skipped.
+// Two schedulers run a job on one of them at a time. Each run lasts until another one was skipped.
 func TestOnlyOne_TwoSchedulers(t *testing.T) {
 	s := redistest.Start(t)
 	var running, runs atomic.Int64

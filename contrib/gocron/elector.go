@@ -24,8 +24,8 @@ type Elector struct{ leader *lockmgr.Leader }
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// NewElector returns an elector for a campaign. It does no I/O. Call Resign of the leader after
-// the scheduler was shut down.
+// NewElector returns an elector for a campaign. It does no I/O. Call Resign of the leader after the
+// scheduler was shut down.
 func NewElector(leader *lockmgr.Leader) *Elector { return &Elector{leader} }
 
 // IsLeader returns nil if this process leads, and ErrNotLeader if not. It never blocks and does no

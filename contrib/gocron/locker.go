@@ -1,23 +1,20 @@
-// Package gocron lets schedulers of several processes run a job on one of them
-// at a time.
+// Package gocron lets schedulers of several processes run a job on one of them at a time.
 //
 //	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(
 //		holdfastgocron.NewLocker(mgr, holdfastgocron.Options{Prefix: "jobs:"})))
 //
-// gocron asks the [Locker] before each run of a job, and gives the lock back
-// after it. The name of the lock is Options.Prefix and the name of the job. Give
-// each job a name with gocron.WithName, the same in all processes: otherwise the
-// name is that of its function.
+// gocron asks the [Locker] before each run of a job, and gives the lock back after it. The name of
+// the lock is Options.Prefix and the name of the job. Give each job a name with gocron.WithName,
+// the same in all processes: otherwise the name is that of its function.
 //
-// The lock is held as long as the job runs. Schedulers that start a job at different
-// instants of an interval, or whose clocks differ by more than the job takes, would run it
-// one after the other. To run a job once per interval, let the lock stay taken for a little
-// less than the interval:
+// The lock is held as long as the job runs. Schedulers that start a job at different instants of an
+// interval, or whose clocks differ by more than the job takes, would run it one after the other. To
+// run a job once per interval, let the lock stay taken for a little less than the interval:
 //
 //	holdfastgocron.Options{Prefix: "jobs:", KeepFor: 55 * time.Second} // a job of each minute
 //
-// The other way is an [Elector]: one process leads, and runs all jobs until it ends or loses
-// its term.
+// The other way is an [Elector]: one process leads, and runs all jobs until it ends or loses its
+// term.
 //
 // The lock may be lost while the job runs, for instance because the server lost its data. gocron
 // does not tell the job. A job made by [Locker.Task] is told, and has the lock.
@@ -42,17 +39,17 @@ import (
 type Options struct {
 	// Prefix begins the name of each lock. Default: nothing.
 	Prefix string
-	// KeepFor is how long the lock of a job stays taken from the start of a run, also after
-	// the run: see lockmgr.KeepFor. Default: no longer than the run.
+	// KeepFor is how long the lock of a job stays taken from the start of a run, also after the
+	// run: see lockmgr.KeepFor. Default: no longer than the run.
 	KeepFor time.Duration
-	// Lock are options of each request. Default: none, which means one try, and a
-	// lease that is renewed. With lockmgr.MaxWait a scheduler waits for the others
-	// to finish, and then runs the job too.
+	// Lock are options of each request. Default: none, which means one try, and a lease that is
+	// renewed. With lockmgr.MaxWait a scheduler waits for the others to finish, and then runs the
+	// job too.
 	Lock []lockmgr.LockOption
 }
 
-// A Locker takes a lock for each run of a job. It implements the Locker interface
-// of gocron. Its methods are safe for concurrent use.
+// A Locker takes a lock for each run of a job. It implements the Locker interface of gocron. Its
+// methods are safe for concurrent use.
 type Locker struct {
 	manager *lockmgr.Manager
 	options Options
@@ -61,8 +58,8 @@ type Locker struct {
 
 var _ gocron.Locker = (*Locker)(nil)
 
-// NewLocker returns a locker that takes locks from m. It does no I/O. Close m
-// after the scheduler was shut down.
+// NewLocker returns a locker that takes locks from m. It does no I/O. Close m after the scheduler
+// was shut down.
 func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	options.Lock = slices.Clone(options.Lock)
 	if !slices.ContainsFunc(options.Lock, bounds) {
@@ -77,12 +74,11 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 // bounds reports whether an option says how long a request waits.
 func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name() == "OnlyIfFree" }
 
-// Lock takes the lock of a job. It blocks for a round trip, or as long as
-// lockmgr.MaxWait allows.
+// Lock takes the lock of a job. It blocks for a round trip, or as long as lockmgr.MaxWait allows.
 //
-// A job whose lock is held elsewhere is not run: the error then matches
-// lockmgr.ErrNotAcquired. The job is not run after any other error of
-// [lockmgr.Manager.Lock] either, nor if it is of [Locker.Task] and has no name.
+// A job whose lock is held elsewhere is not run: the error then matches lockmgr.ErrNotAcquired. The
+// job is not run after any other error of [lockmgr.Manager.Lock] either, nor if it is of
+// [Locker.Task] and has no name.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if key == nameOf(task{}.run) {
 		return nil, errors.New("holdfast: a job of Locker.Task needs a name of its own: see gocron.WithName")

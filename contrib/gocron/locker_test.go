@@ -54,9 +54,8 @@ func requireBusy(t *testing.T, l gocron.Lock, err error) {
 	}
 }
 
-// Two schedulers run a job on one of them at a time. Each run lasts until
-// another one was refused, so the test does not depend on the speed of the
-// machine.
+// Two schedulers run a job on one of them at a time. Each run lasts until another one was refused,
+// so the test does not depend on the speed of the machine.
 func TestLocker_TwoSchedulers(t *testing.T) {
 	s := redistest.Start(t)
 	var running, runs, refused atomic.Int64

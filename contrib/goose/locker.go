@@ -3,12 +3,12 @@
 //	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations,
 //		goose.WithLocker(holdfastgoose.NewLocker(mgr, "migrations:shop")))
 //
-// It works with every database, as the lock is on Redis. A process that finds
-// the lock held waits, and then finds the migrations done.
+// It works with every database, as the lock is on Redis. A process that finds the lock held waits,
+// and then finds the migrations done.
 //
-// goose is not told that the lock was lost while migrations ran. What it was
-// called for then returns an error that matches lockmgr.ErrLeaseLost: another
-// process may have run migrations at the same time.
+// goose is not told that the lock was lost while migrations ran. What it was called for then
+// returns an error that matches lockmgr.ErrLeaseLost: another process may have run migrations at
+// the same time.
 package goose
 
 import (
@@ -23,9 +23,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A Locker takes a lock for the migrations of a database. It implements
-// lock.Locker of goose. Its methods are safe for concurrent use, and several
-// providers may share one.
+// A Locker takes a lock for the migrations of a database. It implements lock.Locker of goose. Its
+// methods are safe for concurrent use, and several providers may share one.
 type Locker struct {
 	manager *lockmgr.Manager
 	name    string
@@ -37,15 +36,15 @@ type Locker struct {
 
 var _ lock.Locker = (*Locker)(nil)
 
-// NewLocker returns a locker for the lock of the name. It does no I/O. Give each
-// database a name of its own, the same in all processes. With lockmgr.MaxWait a
-// process gives up after some time, and its migrations fail.
+// NewLocker returns a locker for the lock of the name. It does no I/O. Give each database a name of
+// its own, the same in all processes. With lockmgr.MaxWait a process gives up after some time, and
+// its migrations fail.
 func NewLocker(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *Locker {
 	return &Locker{manager: m, name: name, options: opts}
 }
 
-// Lock waits until it holds the lock, or ctx ends. It does not use the database.
-// The errors are those of [lockmgr.Manager.Lock].
+// Lock waits until it holds the lock, or ctx ends. It does not use the database. The errors are
+// those of [lockmgr.Manager.Lock].
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	held, err := l.manager.Lock(ctx, l.name, l.options...)
 	if err != nil {
@@ -57,9 +56,9 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock releases the lock. It blocks as [lockmgr.Lock.Unlock] does. The error
-// matches lockmgr.ErrNotHeld if the locker holds no lock, and
-// lockmgr.ErrLeaseLost if the lock was lost before.
+// Unlock releases the lock. It blocks as [lockmgr.Lock.Unlock] does. The error matches
+// lockmgr.ErrNotHeld if the locker holds no lock, and lockmgr.ErrLeaseLost if the lock was lost
+// before.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	held := l.take()
 	if held == nil {
@@ -68,9 +67,8 @@ func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	return held.Unlock(ctx)
 }
 
-// take removes a lock, or returns nil. Callers can't be told apart, so it takes
-// those that were lost first: nobody then unlocks the lock that another caller
-// still uses.
+// take removes a lock, or returns nil. Callers can't be told apart, so it takes those that were
+// lost first: nobody then unlocks the lock that another caller still uses.
 func (l *Locker) take() *lockmgr.Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,8 +52,8 @@ func provider(t *testing.T, db *sql.DB, locker *Locker, up func(ctx context.Cont
 	return p
 }
 
-// Of two processes that start at once, one migrates. The other waits for it, and
-// finds nothing to do.
+// Of two processes that start at once, one migrates. The other waits for it, and finds nothing to
+// do.
 func TestLocker_TwoProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	managers := []*lockmgr.Manager{manager(t, s), manager(t, s)}

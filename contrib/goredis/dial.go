@@ -15,11 +15,11 @@ type Options interface {
 	*redis.Options | *redis.ClusterOptions | *redis.FailoverOptions | *redis.UniversalOptions
 }
 
-// Dial connects to the servers that a go-redis client with opt would use, and
-// returns a manager that owns its connections. It does not change opt.
+// Dial connects to the servers that a go-redis client with opt would use, and returns a manager
+// that owns its connections. It does not change opt.
 //
-// Dial blocks and fails as [lockmgr.Dial] does. It also fails with an error that
-// matches lockmgr.ErrInvalidOption if [ClientOption] refuses opt.
+// Dial blocks and fails as [lockmgr.Dial] does. It also fails with an error that matches
+// lockmgr.ErrInvalidOption if [ClientOption] refuses opt.
 func Dial[O Options](opt O, options lockmgr.Options) (*lockmgr.Manager, error) {
 	client, err := ClientOption(opt)
 	if err != nil {
@@ -28,12 +28,11 @@ func Dial[O Options](opt O, options lockmgr.Options) (*lockmgr.Manager, error) {
 	return lockmgr.Dial(client, options)
 }
 
-// ClientOption translates the options of a go-redis client into those that
-// [lockmgr.Dial] takes, so that a caller can change them before. It does no I/O
-// and does not change opt.
+// ClientOption translates the options of a go-redis client into those that [lockmgr.Dial] takes, so
+// that a caller can change them before. It does no I/O and does not change opt.
 //
-// The error names each field that can't be translated, and matches
-// lockmgr.ErrInvalidOption. The package comment says what becomes of each field.
+// The error names each field that can't be translated, and matches lockmgr.ErrInvalidOption. The
+// package comment says what becomes of each field.
 func ClientOption[O Options](opt O) (rueidis.ClientOption, error) {
 	client, problems := translateAny(any(opt))
 	if len(problems) > 0 {

@@ -7,8 +7,8 @@
 //	mgr, err := goredis.Dial(opt, lockmgr.Options{})
 //
 // [Dial] takes *redis.Options, *redis.ClusterOptions, *redis.FailoverOptions and
-// *redis.UniversalOptions. The manager opens connections of its own. It shares
-// neither connections nor pools with a go-redis client.
+// *redis.UniversalOptions. The manager opens connections of its own. It shares neither connections
+// nor pools with a go-redis client.
 //
 // # What becomes of each field
 //
@@ -42,10 +42,9 @@
 //	NewClient, ClusterSlots       replace parts of go-redis' cluster client
 //	ReplicaOnly                   a replica grants no locks
 //
-// Some combinations are refused as well: a DB other than 0 with a cluster,
-// ReadOnly with MasterName in UniversalOptions, which means ReplicaOnly there,
-// and a provider of credentials with Sentinels, because the client would send
-// its credentials to the Sentinels, too.
+// Some combinations are refused as well: a DB other than 0 with a cluster, ReadOnly with MasterName
+// in UniversalOptions, which means ReplicaOnly there, and a provider of credentials with Sentinels,
+// because the client would send its credentials to the Sentinels, too.
 //
 // Dropped, because lockmgr.Options has the limits of commands and waits:
 //
@@ -56,8 +55,8 @@
 //	                                 Options.RetryTime, 5 s by default
 //	PoolTimeout                      there is no pool: requests wait in the manager
 //
-// The other fields are dropped, too. They tune pools, buffers, pipelines, caches,
-// and the choice of a node for reads. A manager has a few connections, sends each
-// command to the master and keeps nothing in a cache. IsClusterMode is not needed,
-// because Dial sees whether a server is part of a cluster.
+// The other fields are dropped, too. They tune pools, buffers, pipelines, caches, and the choice of
+// a node for reads. A manager has a few connections, sends each command to the master and keeps
+// nothing in a cache. IsClusterMode is not needed, because Dial sees whether a server is part of a
+// cluster.
 package goredis

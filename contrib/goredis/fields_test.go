@@ -95,9 +95,9 @@ var bases = map[string]base{
 	},
 }
 
-// Each field that is set changes the translation, or leaves it as it is, or is
-// refused by its name, as the table says. A field that the table does not know
-// fails, so a new version of go-redis can't add one unnoticed.
+// Each field that is set changes the translation, or leaves it as it is, or is refused by its name,
+// as the table says. A field that the table does not know fails, so a new version of go-redis can't
+// add one unnoticed.
 func TestClientOption_EveryFieldHasAFate(t *testing.T) {
 	for name, b := range bases {
 		t.Run(name, func(t *testing.T) {
@@ -186,8 +186,8 @@ func samples(t *testing.T) map[string]any {
 	}
 }
 
-// The table knows no field that go-redis does not have, and the package comment
-// names each field that is translated, refused, or dropped for one of lockmgr.Options.
+// The table knows no field that go-redis does not have, and the package comment names each field
+// that is translated, refused, or dropped for one of lockmgr.Options.
 func TestClientOption_TableAndCommentFit(t *testing.T) {
 	there := map[string]bool{}
 	for _, b := range bases {
@@ -258,8 +258,7 @@ func TestClientOption_Refuses(t *testing.T) {
 	require.ErrorContains(t, err, "DB")
 }
 
-// A client of go-redis completes the options that it is given, or its own copy.
-// Both can be used.
+// A client of go-redis completes the options that it is given, or its own copy. Both can be used.
 func TestClientOption_TakesOptionsOfAClient(t *testing.T) {
 	used := &redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}
 	require.NoError(t, redis.NewClusterClient(used).Close())

@@ -55,8 +55,8 @@ func do(t *testing.T, s *redistest.Server, args ...string) string {
 	return out
 }
 
-// A client of go-redis with the same options sees the lock: it is the same user
-// and the same database of the same server.
+// A client of go-redis with the same options sees the lock: it is the same user and the same
+// database of the same server.
 func TestDial_SameUserAndDatabase(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
 	do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
@@ -202,8 +202,8 @@ func TestDial_ProviderFails(t *testing.T) {
 	}, patient, 20*time.Millisecond)
 }
 
-// A dialer of the caller is asked for each connection, with the network and
-// the address. Its context ends at the dial time-out.
+// A dialer of the caller is asked for each connection, with the network and the address. Its
+// context ends at the dial time-out.
 func TestDial_Dialer(t *testing.T) {
 	s := redistest.Start(t)
 	var asked atomic.Int32
@@ -233,8 +233,8 @@ func TestDial_UnixSocket(t *testing.T) {
 	requireLock(t, managerFor(t, &redis.Options{Addr: path}), "a")
 }
 
-// TLS is used when TLSConfig is set, also with the options that a client of
-// go-redis has completed: they have a Dialer, which does TLS itself.
+// TLS is used when TLSConfig is set, also with the options that a client of go-redis has completed:
+// they have a Dialer, which does TLS itself.
 func TestDial_TLS(t *testing.T) {
 	s := redistest.Start(t)
 	addr, roots := terminateTLS(t, s.Addr())

@@ -15,8 +15,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// failoverAddr is the address in the options of a client that
-// redis.NewFailoverClient made.
+// failoverAddr is the address in the options of a client that redis.NewFailoverClient made.
 const failoverAddr = "FailoverClient"
 
 func single(o *redis.Options) (rueidis.ClientOption, []error) {
@@ -163,8 +162,8 @@ func userOf(user, password string) string {
 	return user
 }
 
-// credentials returns what asks for the user of a new connection, or nil if that
-// is always the same.
+// credentials returns what asks for the user of a new connection, or nil if that is always the
+// same.
 func (s settings) credentials() func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	switch {
 	case s.providerContext != nil:
@@ -241,8 +240,8 @@ func refusals(opt any) (problems []error) {
 	return problems
 }
 
-// isDefault reports whether a NewClient is the one that redis.NewClusterClient
-// writes into the options that it is given.
+// isDefault reports whether a NewClient is the one that redis.NewClusterClient writes into the
+// options that it is given.
 func isDefault(newClient reflect.Value) bool {
 	return newClient.Pointer() == reflect.ValueOf(redis.NewClient).Pointer()
 }

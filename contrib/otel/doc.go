@@ -14,14 +14,14 @@
 //
 // A request whose context has a span gets two children of that span: "lock wait" from the request
 // to its grant or failure, and "lock hold" from the grant to the call of Unlock or the loss. The
-// context is that of Lock, TryLock and Do, or of lockmgr.TraceContext. A request without a span makes none,
-// unless Options.Roots is set.
+// context is that of Lock, TryLock and Do, or of lockmgr.TraceContext. A request without a span
+// makes none, unless Options.Roots is set.
 //
 // A span is made when it ends, with the instants of the manager: its parent may have ended before.
 // Attributes: db.system.name "redis", holdfast.lock.name unless Options.HideNames is set,
 // holdfast.lock.holder as lockmgr.Lock.HolderID returns it, holdfast.lock.passed and
-// holdfast.lock.reentry of a wait, and holdfast.lock.token of a fenced one. A failure or a loss sets
-// the status Error and error.type, one of lockmgr.Reasons.
+// holdfast.lock.reentry of a wait, and holdfast.lock.token of a fenced one. A failure or a loss
+// sets the status Error and error.type, one of lockmgr.Reasons.
 //
 // # Metrics
 //
@@ -40,8 +40,8 @@
 //	holdfast.event.dropped        counter         events that the metrics above miss
 //
 // The last five come from Manager.Stats, between Watch and the call of its stop function, without
-// which the meter keeps the manager for ever. holdfast.lock.class is what Options.Class makes
-// of a name; without it there is no such attribute. A name is never an attribute of a metric by
-// itself. A wait that ended without a lock, a command that failed and a loss have error.type. A wait
-// has holdfast.lock.passed if it got its lock in memory.
+// which the meter keeps the manager for ever. holdfast.lock.class is what Options.Class makes of a
+// name; without it there is no such attribute. A name is never an attribute of a metric by itself.
+// A wait that ended without a lock, a command that failed and a loss have error.type. A wait has
+// holdfast.lock.passed if it got its lock in memory.
 package holdfastotel

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// However a hold ends, the metrics and the spans tell of it. Each handle that was unlocked has a hold
-// time and a span, and each hold that was lost.
+// However a hold ends, the metrics and the spans tell of it. Each handle that was unlocked has a
+// hold time and a span, and each hold that was lost.
 func TestObserve_AllEnds(t *testing.T) {
 	ends.Each(t, func(t *testing.T, o *lockmgr.Options) func(*lockmgr.Manager, ends.Counts) {
 		spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()

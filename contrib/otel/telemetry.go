@@ -24,8 +24,8 @@ type Options struct {
 	// MeterProvider makes the metrics. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
 	// Class returns the attribute holdfast.lock.class of metrics for a lock, by its name. For a set
-	// the name is a text with all its names in quotes. It must return few different values, and must
-	// not panic. Default: no such attribute.
+	// the name is a text with all its names in quotes. It must return few different values, and
+	// must not panic. Default: no such attribute.
 	Class func(name string) string
 	// HideNames leaves the names of locks out of spans.
 	HideNames bool
@@ -104,8 +104,8 @@ func (t *Telemetry) Watch(m interface{ Stats() lockmgr.Stats }) (stop func(), er
 	return func() { _ = registration.Unregister() }, nil // it fails only if it was called before
 }
 
-// Observe tells of an event. It is meant for lockmgr.Options.Observer. It ignores events that it does
-// not know.
+// Observe tells of an event. It is meant for lockmgr.Options.Observer. It ignores events that it
+// does not know.
 func (t *Telemetry) Observe(e lockmgr.Event) {
 	ctx := context.Background()
 	switch e := e.(type) {

@@ -268,8 +268,8 @@ func TestMetrics(t *testing.T) {
 	require.Positive(t, end["holdfast.renewal.failures"])
 }
 
-// collect reads all metrics: their values, or how many times were recorded, by their names, classes and
-// reasons.
+// collect reads all metrics: their values, or how many times were recorded, by their names, classes
+// and reasons.
 func collect(t *testing.T, r *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var data metricdata.ResourceMetrics

@@ -10,18 +10,17 @@ import (
 const (
 	// AllClass is the class of every lock if Options.Class is nil.
 	AllClass = "all"
-	// OtherClass is the class of names without a class of their own: see
-	// BeforeColon and Options.MaxClasses.
+	// OtherClass is the class of names without a class of their own: see BeforeColon and
+	// Options.MaxClasses.
 	OtherClass = "other"
 )
 
 // maxClassBytes is the longest class that BeforeColon returns.
 const maxClassBytes = 64
 
-// BeforeColon returns the part of a name before its first colon: "orders" for
-// "orders:42". It returns OtherClass if there is no colon, or if that part is
-// empty or longer than 64 bytes. A set has the class of its first name. It is
-// meant for Options.Class.
+// BeforeColon returns the part of a name before its first colon: "orders" for "orders:42". It
+// returns OtherClass if there is no colon, or if that part is empty or longer than 64 bytes. A set
+// has the class of its first name. It is meant for Options.Class.
 func BeforeColon(name string) string {
 	class, _, found := strings.Cut(firstName(name), ":")
 	if !found || class == "" || len(class) > maxClassBytes {
@@ -30,8 +29,8 @@ func BeforeColon(name string) string {
 	return class
 }
 
-// firstName returns the first name of a set, whose names an event has in
-// quotes. It returns another name as it is.
+// firstName returns the first name of a set, whose names an event has in quotes. It returns another
+// name as it is.
 func firstName(name string) string {
 	if !strings.HasPrefix(name, `"`) {
 		return name
@@ -47,8 +46,7 @@ func firstName(name string) string {
 	return first
 }
 
-// classes finds what belongs to the class of a name. It keeps at most limit
-// classes.
+// classes finds what belongs to the class of a name. It keeps at most limit classes.
 type classes[T any] struct {
 	class func(name string) string
 	limit int

@@ -25,10 +25,11 @@
 //	holdfast_subscription_failures_total  counter                    connections for messages that broke
 //
 // The first use of a script on a server counts as one command with the result error, because the
-// server does not know the script yet. Manager.Check causes one more. So do not alert on a single one.
+// server does not know the script yet. Manager.Check causes one more. So do not alert on a single
+// one.
 //
-// The metrics above come from events. The ones below come from Manager.Stats.
-// They are there as soon as Watch was called.
+// The metrics above come from events. The ones below come from Manager.Stats. They are there as
+// soon as Watch was called.
 //
 //	holdfast_locks_held                   gauge      holds
 //	holdfast_requests_waiting             gauge      requests in line
@@ -47,27 +48,25 @@
 //   - reason of a failure: one of [Reasons]. Of a loss: lease, or closed if
 //     Manager.Close ended the hold.
 //
-// A loss with the reason lease may be a fixed lease that ran out as planned:
-// the events do not tell the two apart.
+// A loss with the reason lease may be a fixed lease that ran out as planned: the events do not tell
+// the two apart.
 //
-// A re-entry has no wait. Each handle of an owner counts in
-// holdfast_hold_seconds when it is unlocked, those of re-entries too. A hold that
-// is lost counts once, and so does one of several permits or of a set.
+// A re-entry has no wait. Each handle of an owner counts in holdfast_hold_seconds when it is
+// unlocked, those of re-entries too. A hold that is lost counts once, and so does one of several
+// permits or of a set.
 //
-// The gauges have no class. Manager.Stats does not know classes, and gauges
-// that are counted from events would be wrong for ever after an event was
-// dropped.
+// The gauges have no class. Manager.Stats does not know classes, and gauges that are counted from
+// events would be wrong for ever after an event was dropped.
 //
 // # How many series there are
 //
-// A name of a lock never becomes the value of a label, unless Options.Class
-// returns it. The number of classes is bounded by Options.MaxClasses: further
-// ones count as [OtherClass]. A class has 66 series with the default buckets:
-// three histograms of 17 and 15 counters. All of them exist from the first
-// event of their class on, so that a rate sees the first loss.
+// A name of a lock never becomes the value of a label, unless Options.Class returns it. The number
+// of classes is bounded by Options.MaxClasses: further ones count as [OtherClass]. A class has 66
+// series with the default buckets: three histograms of 17 and 15 counters. All of them exist from
+// the first event of their class on, so that a rate sees the first loss.
 //
 // # Cost
 //
-// Observe runs on the goroutine that the manager has for its observer. It
-// allocates nothing, except for the first event of a class and for failures.
+// Observe runs on the goroutine that the manager has for its observer. It allocates nothing, except
+// for the first event of a class and for failures.
 package holdfastprom

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// However a hold ends, the metrics tell of it. Each handle that was unlocked has a hold time, and each
-// hold that was lost.
+// However a hold ends, the metrics tell of it. Each handle that was unlocked has a hold time, and
+// each hold that was lost.
 func TestMetrics_AllEnds(t *testing.T) {
 	ends.Each(t, func(t *testing.T, o *lockmgr.Options) func(*lockmgr.Manager, ends.Counts) {
 		metrics, err := New(Options{Class: BeforeColon})

@@ -154,8 +154,8 @@ func TestFiles_NameWhatExists(t *testing.T) {
 	}
 }
 
-// The alerts fire in an outage and after a loss, and not for one moment's failures: alerts_test.yml has
-// the situations. HOLDFAST_PROMTOOL is the promtool of Prometheus, if it is not on PATH.
+// The alerts fire in an outage and after a loss, and not for one moment's failures: alerts_test.yml
+// has the situations. HOLDFAST_PROMTOOL is the promtool of Prometheus, if it is not on PATH.
 func TestAlerts(t *testing.T) {
 	path, wanted := os.LookupEnv("HOLDFAST_PROMTOOL")
 	if !wanted {
@@ -172,8 +172,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Counters of the only class are there at zero before anything has happened, so that a rule sees the first
-// increase.
+// Counters of the only class are there at zero before anything has happened, so that a rule sees
+// the first increase.
 func TestNew_CountsFromZero(t *testing.T) {
 	m, err := New(Options{})
 	require.NoError(t, err)

@@ -13,20 +13,19 @@ import (
 
 // Options tune the metrics of a manager. Zero is the default of each field.
 type Options struct {
-	// Manager is the value of the label manager. Managers in one registry must
-	// differ in it. Default "default".
+	// Manager is the value of the label manager. Managers in one registry must differ in it.
+	// Default "default".
 	Manager string
-	// Class returns the value of the label class for a lock, by its name. For a
-	// set the name is a text with all its names in quotes. Class must return few
-	// different values, and be safe for concurrent use. It must not panic. An
-	// example is BeforeColon. Default: all locks have the class AllClass.
+	// Class returns the value of the label class for a lock, by its name. For a set the name is a
+	// text with all its names in quotes. Class must return few different values, and be safe for
+	// concurrent use. It must not panic. An example is BeforeColon. Default: all locks have the
+	// class AllClass.
 	Class func(name string) string
-	// MaxClasses is how many classes there are at most. The ones that come first
-	// are kept, and all others count as OtherClass. Default 100. New refuses a
-	// negative number.
+	// MaxClasses is how many classes there are at most. The ones that come first are kept, and all
+	// others count as OtherClass. Default 100. New refuses a negative number.
 	MaxClasses int
-	// Buckets are the upper bounds of the buckets of all histograms, in seconds
-	// and in rising order. Default: 14 bounds from 0.1 ms to 300 s.
+	// Buckets are the upper bounds of the buckets of all histograms, in seconds and in rising
+	// order. Default: 14 bounds from 0.1 ms to 300 s.
 	Buckets []float64
 }
 
@@ -55,8 +54,8 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// Metrics are the metrics of one manager. It is a prometheus.Collector, to be
-// registered once. Its methods are safe for concurrent use.
+// Metrics are the metrics of one manager. It is a prometheus.Collector, to be registered once. Its
+// methods are safe for concurrent use.
 type Metrics struct {
 	waits, holds, commands               *prometheus.HistogramVec
 	grants, failures, losses             *prometheus.CounterVec
@@ -74,9 +73,9 @@ type source struct {
 	of interface{ Stats() lockmgr.Stats }
 }
 
-// New returns the metrics of a manager that is yet to be made: give the method
-// Observe to lockmgr.Options, and the manager to Watch. Bad options fail with an
-// error that matches lockmgr.ErrInvalidOption.
+// New returns the metrics of a manager that is yet to be made: give the method Observe to
+// lockmgr.Options, and the manager to Watch. Bad options fail with an error that matches
+// lockmgr.ErrInvalidOption.
 func New(options Options) (*Metrics, error) {
 	o, err := options.complete()
 	if err != nil {
@@ -114,10 +113,9 @@ func New(options Options) (*Metrics, error) {
 	return m, nil
 }
 
-// Watch makes the metrics report the statistics of a manager, which should be
-// the one that calls Observe. Before that they lack the metrics that come from
-// Manager.Stats. Another call replaces the manager. Watch does not block. A
-// manager that is closed can go on being watched.
+// Watch makes the metrics report the statistics of a manager, which should be the one that calls
+// Observe. Before that they lack the metrics that come from Manager.Stats. Another call replaces
+// the manager. Watch does not block. A manager that is closed can go on being watched.
 func (m *Metrics) Watch(manager interface{ Stats() lockmgr.Stats }) {
 	m.source.Store(&source{manager})
 }

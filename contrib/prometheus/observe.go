@@ -55,8 +55,8 @@ func (m *Metrics) newSeries(class string) *series {
 	return s
 }
 
-// Observe counts an event. It is meant for lockmgr.Options.Observer, and never
-// blocks. It ignores events that it does not know.
+// Observe counts an event. It is meant for lockmgr.Options.Observer, and never blocks. It ignores
+// events that it does not know.
 func (m *Metrics) Observe(e lockmgr.Event) {
 	switch e := e.(type) {
 	case lockmgr.EventGranted:

@@ -25,8 +25,8 @@ func Reasons() []string {
 	return slices.DeleteFunc(lockmgr.Reasons(), func(r string) bool { return r == reasonLost })
 }
 
-// failureReason returns the reason of a failed request. A request whose context has passed its deadline
-// counts as timed out, though its error says that it was cancelled.
+// failureReason returns the reason of a failed request. A request whose context has passed its
+// deadline counts as timed out, though its error says that it was cancelled.
 func failureReason(e lockmgr.EventFailed) string {
 	reason := lockmgr.Reason(e.Err)
 	switch {
@@ -38,8 +38,7 @@ func failureReason(e lockmgr.EventFailed) string {
 	return reason
 }
 
-// endedByLoss reports whether the error of an unlock says that the hold had
-// been lost before.
+// endedByLoss reports whether the error of an unlock says that the hold had been lost before.
 func endedByLoss(err error) bool {
 	return errors.Is(err, lockmgr.ErrLeaseLost) || errors.Is(err, lockmgr.ErrClosed)
 }

@@ -1,5 +1,5 @@
-// Catalog shows a read-write lock: many readers print a price list, and a writer
-// changes it now and then. Nobody ever sees half a change.
+// Catalog shows a read-write lock: many readers print a price list, and a writer changes it now and
+// then. Nobody ever sees half a change.
 //
 //	go run ./examples/catalog
 //	go run ./examples/catalog -redis redis://127.0.0.1:6379 -readers 1000 -for 20s
@@ -74,8 +74,8 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 	return nil
 }
 
-// A catalog has two prices that a reader must always see equal. The writer changes one
-// after the other, so only the lock makes that so.
+// A catalog has two prices that a reader must always see equal. The writer changes one after the
+// other, so only the lock makes that so.
 type catalog struct {
 	manager *lockmgr.Manager
 	name    string

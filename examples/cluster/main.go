@@ -1,5 +1,5 @@
-// Cluster shows locks that survive a failover: it runs a Redis Cluster, holds a thousand locks
-// in it, and kills a master.
+// Cluster shows locks that survive a failover: it runs a Redis Cluster, holds a thousand locks in
+// it, and kills a master.
 //
 //	go run ./examples/cluster
 //	go run ./examples/cluster -locks 10000 -calm 5s
@@ -124,8 +124,8 @@ func (s *story) take(n int) error {
 	return nil
 }
 
-// failover kills a master and waits until its replica has taken over. Until some time after
-// that, customers take locks of all masters, and a line a second tells how it goes.
+// failover kills a master and waits until its replica has taken over. Until some time after that,
+// customers take locks of all masters, and a line a second tells how it goes.
 func (s *story) failover(calm time.Duration) error {
 	customers, stop := s.openShop()
 	defer stop()

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A shop has a customer for each master of the beginning, who takes and gives back a lock of
-// that master again and again. The masters do not share a queue or a connection, so one that is
-// killed delays its own customer only.
+// A shop has a customer for each master of the beginning, who takes and gives back a lock of that
+// master again and again. The masters do not share a queue or a connection, so one that is killed
+// delays its own customer only.
 type shop struct{ customers []*customer }
 
 // A customer notes how long the slowest grant took since somebody asked.
@@ -48,8 +48,8 @@ func (s *story) namesOfAllMasters() (names []string) {
 	return names
 }
 
-// shop takes and gives back a lock until ctx ends. A request that fails is made again: the
-// master may have been killed.
+// shop takes and gives back a lock until ctx ends. A request that fails is made again: the master
+// may have been killed.
 func (c *customer) shop(ctx context.Context, mgr *lockmgr.Manager, name string) {
 	for ctx.Err() == nil {
 		c.asks()
@@ -78,8 +78,8 @@ func (c *customer) served() {
 	c.slowest, c.since = max(c.slowest, time.Since(c.since)), time.Time{}
 }
 
-// report returns how long the slowest grant took since the last report, or how long one has
-// been waited for.
+// report returns how long the slowest grant took since the last report, or how long one has been
+// waited for.
 func (c *customer) report() (d time.Duration, waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

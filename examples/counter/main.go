@@ -1,5 +1,5 @@
-// Counter shows a fair lock: customers of two shops are served at one counter in the order in
-// which they came.
+// Counter shows a fair lock: customers of two shops are served at one counter in the order in which
+// they came.
 //
 //	go run ./examples/counter
 //	go run ./examples/counter -redis redis://127.0.0.1:6379 -customers 100

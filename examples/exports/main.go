@@ -99,8 +99,7 @@ type exports struct {
 	most, done int // the most permits in use at a time, and the exports that have ended
 }
 
-// begin notes that an export with n permits has begun. The function that it returns notes its
-// end.
+// begin notes that an export with n permits has begun. The function that it returns notes its end.
 func (e *exports) begin(n int) (end func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,8 +127,8 @@ func (e *exports) workUntil(ctx context.Context, p lockmgr.Permits) error {
 	return nil
 }
 
-// nightly runs the export that needs all permits. The clerks take one permit each, without a
-// pause, and do not keep it out.
+// nightly runs the export that needs all permits. The clerks take one permit each, without a pause,
+// and do not keep it out.
 func (e *exports) nightly(ctx context.Context) error {
 	asked := time.Now()
 	return e.services[0].Do(ctx, e.limit, func(ctx context.Context, _ *lockmgr.Lock) error {
@@ -151,8 +150,8 @@ func export(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// hang starts an export that hangs. The operator looks who has a permit, and gives it back.
-// The export is told at its next renewal, about a second later.
+// hang starts an export that hangs. The operator looks who has a permit, and gives it back. The
+// export is told at its next renewal, about a second later.
 func (e *exports) hang(ctx context.Context) error {
 	l, err := e.services[0].Acquire(ctx, 1)
 	if err != nil {
@@ -176,8 +175,8 @@ func (e *exports) hang(ctx context.Context) error {
 	return nil
 }
 
-// close ends the services, which gives back what they hold. Only then can the operator delete
-// the permits: a request that has ended may still be on its way to the server.
+// close ends the services, which gives back what they hold. Only then can the operator delete the
+// permits: a request that has ended may still be on its way to the server.
 func (e *exports) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

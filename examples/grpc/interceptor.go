@@ -14,8 +14,8 @@ import (
 )
 
 // oneAtATime returns an interceptor that handles one call for each key at a time, over all
-// processes. Other calls for the key wait, but for at most wait. A call that gets no lock fails with
-// Unavailable and a RetryInfo if a later try may succeed, and with Internal if not.
+// processes. Other calls for the key wait, but for at most wait. A call that gets no lock fails
+// with Unavailable and a RetryInfo if a later try may succeed, and with Internal if not.
 func oneAtATime(mgr *lockmgr.Manager, key func(request any) string, wait time.Duration) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (reply any, err error) {
 		handled := false

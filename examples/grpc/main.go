@@ -1,5 +1,6 @@
 // Grpc is a server whose interceptor serves calls for the same account one at a time, over all
-// processes. A call that would wait for too long fails with Unavailable, and is told when to try again.
+// processes. A call that would wait for too long fails with Unavailable, and is told when to try
+// again.
 //
 //	cd examples/grpc && go run .
 //	cd examples/grpc && go run . -redis redis://127.0.0.1:6379

@@ -28,11 +28,11 @@ type shift struct {
 // The end of the slot ends the waits. So nobody takes over if the runner dies within the last lease
 // of the slot. If that matters, ask the ledger for the slot before, too.
 //
-// The job ends with ctx. If ctx ends at SIGTERM, and the job is to end in peace, derive waiting from
-// ctx, and give Do another context.
+// The job ends with ctx. If ctx ends at SIGTERM, and the job is to end in peace, derive waiting
+// from ctx, and give Do another context.
 //
-// If the server is away for longer than Options.RetryTime, once fails with ErrUnavailable. Call once
-// again until the slot is over: the ledger knows whether the job has run.
+// If the server is away for longer than Options.RetryTime, once fails with ErrUnavailable. Call
+// once again until the slot is over: the ledger knows whether the job has run.
 //
 // With slots by time.Truncate, all processes have the same slots. Truncate counts from midnight in
 // UTC. A job at a local time of the day needs its own rule.

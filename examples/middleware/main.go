@@ -1,5 +1,5 @@
-// Middleware is an http.Handler around another one: requests for the same account are served one
-// at a time, over all processes. A request that would wait for too long gets 503 and Retry-After.
+// Middleware is an http.Handler around another one: requests for the same account are served one at
+// a time, over all processes. A request that would wait for too long gets 503 and Retry-After.
 //
 //	go run ./examples/middleware
 //	go run ./examples/middleware -redis redis://127.0.0.1:6379

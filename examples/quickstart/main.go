@@ -1,5 +1,5 @@
-// Quickstart shows in a few seconds what a distributed lock does for two
-// workers, and what becomes of it when things go wrong.
+// Quickstart shows in a few seconds what a distributed lock does for two workers, and what becomes
+// of it when things go wrong.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -redis redis://127.0.0.1:6379
@@ -47,9 +47,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	d.Story = story.Begin(out)
 
 	defer srv.DropTokens(d.name) // when nobody can take another
-	// A shorter lease than the default of 30 s makes the story quick: a holder
-	// whose lock was removed notices at the next renewal, after a third of it.
-	// What happens before that, in the second scene, takes 2½ pauses.
+	// A shorter lease than the default of 30 s makes the story quick: a holder whose lock was
+	// removed notices at the next renewal, after a third of it. What happens before that, in the
+	// second scene, takes 2½ pauses.
 	lease := max(3*time.Second, 11**pause)
 	for _, m := range []**lockmgr.Manager{&d.anna, &d.ben, &d.admin} {
 		if *m, err = lockmgr.Dial(srv.Option(), lockmgr.Options{Lease: lease}); err != nil {
@@ -69,8 +69,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return nil
 }
 
-// closeManager gives back what the manager holds. It does not wait for a server
-// that is gone: what can't be given back expires.
+// closeManager gives back what the manager holds. It does not wait for a server that is gone: what
+// can't be given back expires.
 func closeManager(m *lockmgr.Manager) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()

@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 )
 
-// lateCancel: a Cancel that comes after the lock. If nobody has taken the lock from the
-// future, Cancel gives it back. If somebody has, Cancel does nothing, and the lock has
-// to be unlocked.
+// lateCancel: a Cancel that comes after the lock. If nobody has taken the lock from the future,
+// Cancel gives it back. If somebody has, Cancel does nothing, and the lock has to be unlocked.
 func (d *demo) lateCancel(ctx context.Context) error {
 	d.Scene("2. A Cancel that comes too late.")
 	name := d.name("late")

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// fixedLease: work that ends when the lock does. A fixed lease is not renewed,
-// so its end is certain; a lease that is renewed ends like this when the server
-// is out of reach for too long.
+// fixedLease: work that ends when the lock does. A fixed lease is not renewed, so its end is
+// certain; a lease that is renewed ends like this when the server is out of reach for too long.
 func (d *demo) fixedLease(ctx context.Context) error {
 	d.Scene("7. Work that stops when the lock is lost.")
 	const lease = 500 * time.Millisecond

@@ -1,6 +1,5 @@
-// Selectawait shows the ways to wait for a lock, and to stop waiting: futures in
-// a select, time-outs, callbacks, several locks at once, and work that ends when
-// the lock is lost.
+// Selectawait shows the ways to wait for a lock, and to stop waiting: futures in a select,
+// time-outs, callbacks, several locks at once, and work that ends when the lock is lost.
 //
 //	go run ./examples/selectawait
 //	go run ./examples/selectawait -redis redis://127.0.0.1:6379
@@ -69,8 +68,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return nil
 }
 
-// rest waits until nothing is held and nobody waits: what UnlockAsync gave back
-// may still be on its way.
+// rest waits until nothing is held and nobody waits: what UnlockAsync gave back may still be on its
+// way.
 func (d *demo) rest(ctx context.Context) (lockmgr.Stats, error) {
 	for range 200 {
 		stats := d.manager.Stats()

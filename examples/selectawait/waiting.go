@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// selectAndCancel: a future in a select. Who loses patience cancels, and the
-// lock goes to the next in line.
+// selectAndCancel: a future in a select. Who loses patience cancels, and the lock goes to the next
+// in line.
 func (d *demo) selectAndCancel(ctx context.Context) error {
 	d.Scene("1. A future in a select, and what Cancel does.")
 	name := d.name("select")
@@ -39,8 +39,8 @@ func (d *demo) selectAndCancel(ctx context.Context) error {
 	}
 	d.Say("ben", "his future says %q", err)
 
-	// Nobody else reads the future, so Cancel is all that ben has to do: scene 2 shows
-	// what happens if the lock came just before it.
+	// Nobody else reads the future, so Cancel is all that ben has to do: scene 2 shows what happens
+	// if the lock came just before it.
 	if err := held.Unlock(ctx); err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (d *demo) callback(ctx context.Context) error {
 	before := runtime.NumGoroutine()
 	failed := make(chan error, n)
 	for range n {
-		// Callbacks run one after another: each gives its lock back without
-		// waiting for that, so that it does not delay the next.
+		// Callbacks run one after another: each gives its lock back without waiting for that, so
+		// that it does not delay the next.
 		d.manager.LockAsync(name).OnDone(func(lock *lockmgr.Lock, err error) {
 			if err == nil {
 				lock.UnlockAsync()

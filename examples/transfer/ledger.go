@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A ledger is what the locks protect. It stands for a database with a row for each
-// account. Each row has the largest fencing token that has changed it, so the ledger
-// can refuse a clerk who lost the lock without noticing.
+// A ledger is what the locks protect. It stands for a database with a row for each account. Each
+// row has the largest fencing token that has changed it, so the ledger can refuse a clerk who lost
+// the lock without noticing.
 type ledger struct {
 	mu   sync.Mutex
 	rows []row
@@ -35,8 +35,8 @@ func (l *ledger) balance(account int) int64 {
 	return l.rows[account].balance
 }
 
-// write makes all changes, or none if one of the tokens is stale. In a database that is
-// one transaction: UPDATE … SET balance = $1, token = $2 … WHERE token <= $2.
+// write makes all changes, or none if one of the tokens is stale. In a database that is one
+// transaction: UPDATE … SET balance = $1, token = $2 … WHERE token <= $2.
 func (l *ledger) write(changes ...change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Transfer shows several locks taken at once: clerks move money between accounts, each
-// under the locks of both accounts.
+// Transfer shows several locks taken at once: clerks move money between accounts, each under the
+// locks of both accounts.
 //
 //	go run ./examples/transfer
 //	go run ./examples/transfer -redis redis://127.0.0.1:6379 -accounts 50 -clerks 200
@@ -95,8 +95,8 @@ type bank struct {
 	up, down atomic.Int64 // transfers
 }
 
-// workUntil makes transfers between random accounts, until the end has passed and there were some in both
-// directions.
+// workUntil makes transfers between random accounts, until the end has passed and there were some
+// in both directions.
 func (b *bank) workUntil(ctx context.Context, end time.Time, m *lockmgr.Manager) error {
 	for ctx.Err() == nil && (time.Now().Before(end) || b.up.Load() == 0 || b.down.Load() == 0) {
 		from := rand.IntN(len(b.names))
@@ -108,9 +108,8 @@ func (b *bank) workUntil(ctx context.Context, end time.Time, m *lockmgr.Manager)
 	return nil
 }
 
-// transfer moves an amount under the locks of both accounts. It gets both or waits for
-// both. So a transfer in the opposite direction can't have one while this one has the
-// other.
+// transfer moves an amount under the locks of both accounts. It gets both or waits for both. So a
+// transfer in the opposite direction can't have one while this one has the other.
 func (b *bank) transfer(ctx context.Context, m *lockmgr.Manager, from, to int, amount int64) error {
 	return m.DoAll(ctx, lockmgr.All(b.names[from], b.names[to]), func(_ context.Context, l *lockmgr.Lock) error {
 		has, gets := b.ledger.balance(from), b.ledger.balance(to)

@@ -31,8 +31,7 @@ type fleet struct {
 }
 
 func newFleet(m *lockmgr.Manager, names int, hold time.Duration) *fleet {
-	// A prefix of its own for every run: another one may be at work on the
-	// same server.
+	// A prefix of its own for every run: another one may be at work on the same server.
 	run := fmt.Sprintf("workers-%04x", rand.N(1<<16))
 	f := &fleet{manager: m, hold: hold, holders: make([]atomic.Pointer[lockmgr.Lock], names)}
 	for i := range names {
@@ -68,17 +67,16 @@ func (f *fleet) work(ctx context.Context, i int) error {
 	f.waits.add(time.Since(asked))
 	f.grants.Add(1)
 
-	// Whoever was there before and has not left must have lost the lock. Locks
-	// that are valid have been so since their grant: if other was when it was
-	// asked, and ours is now, then both were at that moment.
+	// Whoever was there before and has not left must have lost the lock. Locks that are valid have
+	// been so since their grant: if other was when it was asked, and ours is now, then both were at
+	// that moment.
 	if other := f.holders[i].Swap(lock); other != nil && other.Valid() && lock.Valid() {
 		f.overlaps.Add(1)
 	}
 	_ = story.Pause(ctx, f.hold) // the work; it may be cut short
 	f.holders[i].CompareAndSwap(lock, nil)
 
-	// When the time is over nobody waits for the answer, but the lock is given
-	// back all the same.
+	// When the time is over nobody waits for the answer, but the lock is given back all the same.
 	err = lock.Unlock(ctx)
 	if errors.Is(err, lockmgr.ErrLeaseLost) {
 		f.lost.Add(1)
@@ -95,8 +93,7 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// waits records how long the grants took. A histogram keeps its size however
-// long the program runs.
+// waits records how long the grants took. A histogram keeps its size however long the program runs.
 type waits struct {
 	mu        sync.Mutex
 	histogram *hdrhistogram.Histogram // of microseconds

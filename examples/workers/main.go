@@ -1,5 +1,5 @@
-// Workers has a thousand goroutines share a hundred locks through one manager,
-// makes sure that no two ever hold the same lock, and counts what it cost.
+// Workers has a thousand goroutines share a hundred locks through one manager, makes sure that no
+// two ever hold the same lock, and counts what it cost.
 //
 //	go run ./examples/workers
 //	go run ./examples/workers -redis redis://127.0.0.1:6379 -workers 5000 -for 20s

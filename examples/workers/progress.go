@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// showProgress draws a line that moves until ctx ends, if out is a terminal,
-// and leaves no trace of it. Into a file or a pipe it writes nothing.
+// showProgress draws a line that moves until ctx ends, if out is a terminal, and leaves no trace of
+// it. Into a file or a pipe it writes nothing.
 func showProgress(ctx context.Context, out io.Writer, total time.Duration, text func() string) {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

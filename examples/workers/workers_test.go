@@ -50,8 +50,7 @@ func TestRun_FlagsThatMakeNoSense(t *testing.T) {
 	require.IsType(t, cli.Usage("wrong"), run(t.Context(), io.Discard, []string{"-names", "-1"}))
 }
 
-// The check itself has to find what it looks for: here, somebody who is there
-// under another lock.
+// The check itself has to find what it looks for: here, somebody who is there under another lock.
 func TestCheck_FindsTwoAtOnce(t *testing.T) {
 	srv, err := server.Open("")
 	require.NoError(t, err)

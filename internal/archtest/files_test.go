@@ -23,12 +23,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A use says that a file uses something that another file of its package
-// declares: a function, a type, a constant, a variable, a method or a field.
+// A use says that a file uses something that another file of its package declares: a function, a
+// type, a constant, a variable, a method or a field.
 type use struct{ by, of, name string }
 
-// usesBetween returns the uses between the files of a package, each once. It needs the
-// types: a name alone does not tell a field from a variable.
+// usesBetween returns the uses between the files of a package, each once. It needs the types: a
+// name alone does not tell a field from a variable.
 func usesBetween(dir string, fset *token.FileSet, files []*ast.File, imports types.Importer) ([]use, error) {
 	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
 	config := types.Config{Importer: imports}
@@ -79,8 +79,8 @@ func listedFiles(text string) (names []string) {
 	return names
 }
 
-// order checks that the list of a folder's files is complete, and that each file uses only
-// files below it.
+// order checks that the list of a folder's files is complete, and that each file uses only files
+// below it.
 func (r *report) order(dir string, files, listed []string, uses []use) {
 	for _, name := range files {
 		if !slices.Contains(listed, name) && name != "doc.go" {
@@ -103,9 +103,9 @@ func (r *report) order(dir string, files, listed []string, uses []use) {
 	}
 }
 
-// parseFolder parses the files of a folder that are no tests. names are all of them, also
-// those for other systems. text is that of doc.go's comments: users need not see a list of files,
-// so it may be in a comment below the package clause.
+// parseFolder parses the files of a folder that are no tests. names are all of them, also those for
+// other systems. text is that of doc.go's comments: users need not see a list of files, so it may
+// be in a comment below the package clause.
 func parseFolder(t *testing.T, fset *token.FileSet, dir string) (files []*ast.File, names []string, text string) {
 	entries, err := os.ReadDir(filepath.Join(root, dir))
 	require.NoError(t, err)
@@ -132,8 +132,8 @@ func parseFolder(t *testing.T, fset *token.FileSet, dir string) (files []*ast.Fi
 	return files, names, text
 }
 
-// compiled returns an importer of the packages that files import. It reads what the
-// compiler has written about them.
+// compiled returns an importer of the packages that files import. It reads what the compiler has
+// written about them.
 func compiled(t *testing.T, files []*ast.File) types.Importer {
 	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}")
 	for _, file := range files {

@@ -19,9 +19,9 @@ const shortest = 2 * time.Second
 // fakeLimits are functions that other functions call, in fake time only.
 var fakeLimits = map[string][]string{"lockmgr": {"keepThroughTrouble"}}
 
-// A limit of real time that a busy machine exceeds makes a test fail now and then. A test makes its rival slower, looks in
-// fake time, or tries again until the limit is kept once. Only limits written directly on time.Since and WithinDuration
-// are found.
+// A limit of real time that a busy machine exceeds makes a test fail now and then. A test makes its
+// rival slower, looks in fake time, or tries again until the limit is kept once. Only limits
+// written directly on time.Since and WithinDuration are found.
 func TestLimits_AreLong(t *testing.T) {
 	found := inFolders(t, limiters)
 	for folder, names := range found {
@@ -50,7 +50,8 @@ func TestFake(t *testing.T)   { synctest.Test(t, func(t *testing.T) { require.Le
 	require.Equal(t, []string{"TestShort", "TestWithin"}, slices.Sorted(maps.Keys(limiters(t, text))))
 }
 
-// limiters returns the functions and variables of a package's test files that set a short limit to real time.
+// limiters returns the functions and variables of a package's test files that set a short limit to
+// real time.
 func limiters(t *testing.T, texts ...string) map[string]bool {
 	return inRealTime(t, func(call *ast.CallExpr, _ bool) bool {
 		within := strings.HasSuffix(callee(call), ".WithinDuration")
@@ -74,7 +75,8 @@ var units = map[string]time.Duration{
 	"milli": time.Millisecond, "second": time.Second,
 }
 
-// constant returns the value of an expression as far as it is constant. Of a sum one term is enough.
+// constant returns the value of an expression as far as it is constant. Of a sum one term is
+// enough.
 func constant(e ast.Expr) time.Duration {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -20,9 +20,8 @@ const (
 	lua       = "github.com/yuin/gopher-lua" // runs scripts, also those of miniredis
 )
 
-// packages are the folders that must be there, each with the folders of ours
-// that it may import; "x/..." stands for x and what is below it. A new package
-// of the library gets a line here.
+// packages are the folders that must be there, each with the folders of ours that it may import;
+// "x/..." stands for x and what is below it. A new package of the library gets a line here.
 var packages = map[string][]string{
 	"actor":                    {},
 	"futures":                  {},
@@ -37,22 +36,22 @@ var packages = map[string][]string{
 	"lockmgr/internal/sim":     {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/sim/...", "lockmgr/internal/wire"},
 }
 
-// pure are the folders whose code must give the same result for the same
-// input, whatever the machine, the hour and the scheduler do.
+// pure are the folders whose code must give the same result for the same input, whatever the
+// machine, the hour and the scheduler do.
 var pure = []string{"lockmgr/internal/core", "renewal"}
 
-// impure are the imports that would end that. A name stands for what is below
-// it too. Modules of others are all refused there.
+// impure are the imports that would end that. A name stands for what is below it too. Modules of
+// others are all refused there.
 var impure = []string{"context", "crypto/rand", "math/rand", "net", "os", "runtime", "sync", "syscall"}
 
-// timeless is what the pure folders may use of package time: the units, so that
-// nothing reads the clock or waits.
+// timeless is what the pure folders may use of package time: the units, so that nothing reads the
+// clock or waits.
 var timeless = []string{
 	"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour",
 }
 
-// ordered are the folders whose doc.go lists their files, in the section Files. Each
-// file there uses only files below it.
+// ordered are the folders whose doc.go lists their files, in the section Files. Each file there
+// uses only files below it.
 var ordered = []string{"lockmgr", "lockmgr/internal/cluster", "lockmgr/internal/wire"}
 
 // programs are modules of their own, with dependencies of their own.
@@ -61,8 +60,8 @@ var programs = []string{"examples", "bench", "interop", "contrib", "locktest", "
 // rueidisFiles are the library's files that may talk to Redis.
 var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal/wire/connector.go", "lockmgr/internal/cluster/layout.go", "lockmgr/internal/cluster/look.go", "lockmgr/internal/cluster/node.go", "lockmgr/internal/cluster/nodes.go", "lockmgr/internal/cluster/redirect.go", "lockmgr/internal/cluster/seeds.go", "lockmgr/redis.go", "notify/redis.go"}
 
-// testSupport are the folders that tests alone import: they may import package
-// testing, and nothing that users link may import them.
+// testSupport are the folders that tests alone import: they may import package testing, and nothing
+// that users link may import them.
 var testSupport = []string{"internal", "lockmgr/internal/sim"}
 
 // forTests reports whether a folder or file is test support. internal/clean and internal/script are
@@ -161,8 +160,8 @@ func (r *report) imports(name string, file *ast.File) {
 	}
 }
 
-// purity checks that a file can neither wait, nor run beside itself, nor see
-// anything but its arguments.
+// purity checks that a file can neither wait, nor run beside itself, nor see anything but its
+// arguments.
 func (r *report) purity(name string, fset *token.FileSet, file *ast.File) {
 	timeName := ""
 	for _, spec := range file.Imports {
@@ -219,8 +218,8 @@ func (r *report) globals(name string, file *ast.File) {
 	}
 }
 
-// requires checks the direct requirements in the text of a go.mod and returns
-// how many requirements, direct or not, it has read.
+// requires checks the direct requirements in the text of a go.mod and returns how many
+// requirements, direct or not, it has read.
 func (r *report) requires(name, text string) (read int) {
 	block := false
 	for line := range strings.Lines(text) {

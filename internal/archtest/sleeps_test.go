@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realSleeps are the functions of tests that sleep in real time, by their folders, each with the reason.
-// What waits for something asks for it instead: see faults.Eventually. What needs hours sleeps in fake time.
+// realSleeps are the functions of tests that sleep in real time, by their folders, each with the
+// reason. What waits for something asks for it instead: see faults.Eventually. What needs hours
+// sleeps in fake time.
 var realSleeps = map[string]map[string]string{
 	"lockmgr": {
 		"requireRenewed":                           "looks at locks for longer than a lease: only time shows that they are renewed",
@@ -90,8 +91,8 @@ var realSleeps = map[string]map[string]string{
 	},
 }
 
-// fakeSleeps are functions that sleep in the fake time of others, who call them. A function that runs
-// testing/synctest itself needs no line.
+// fakeSleeps are functions that sleep in the fake time of others, who call them. A function that
+// runs testing/synctest itself needs no line.
 var fakeSleeps = map[string][]string{
 	"lockmgr":                 {"Read", "contend", "crowd", "keepThroughTrouble", "stoppings", "subscribedHolder", "tryOptions", "withdrawStopped", "withdrawals"},
 	"lockmgr/internal/wire":   {"Close", "batch", "Exec"},
@@ -99,8 +100,8 @@ var fakeSleeps = map[string][]string{
 	"internal/faults/network": {"lie"},
 }
 
-// A sleep that a machine is too slow for makes a test fail now and then, and one that is long enough for all
-// machines is wasted on most.
+// A sleep that a machine is too slow for makes a test fail now and then, and one that is long
+// enough for all machines is wasted on most.
 func TestSleeps_AreListed(t *testing.T) {
 	found := inFolders(t, sleepers)
 	for folder, names := range found {
@@ -170,9 +171,9 @@ var table = []func(){func() { time.Sleep(1) }}
 	require.Equal(t, []string{"TestAfter", "TestReal", "table"}, slices.Sorted(maps.Keys(sleepers(t, text))))
 }
 
-// sleepers returns the functions and variables of a package's test files that sleep, but for those that run
-// in fake time what they sleep in: they call synctest.Test, or a function of the package that does. A
-// time-out in a select is no sleep.
+// sleepers returns the functions and variables of a package's test files that sleep, but for those
+// that run in fake time what they sleep in: they call synctest.Test, or a function of the package
+// that does. A time-out in a select is no sleep.
 func sleepers(t *testing.T, texts ...string) map[string]bool {
 	return inRealTime(t, func(n *ast.CallExpr, limit bool) bool {
 		called := callee(n)
@@ -180,8 +181,9 @@ func sleepers(t *testing.T, texts ...string) map[string]bool {
 	}, texts...)
 }
 
-// inRealTime returns the functions and variables of a package's test files that have a call of a sort, but for those
-// that run in fake time. limit reports whether the call is a time-out in a select.
+// inRealTime returns the functions and variables of a package's test files that have a call of a
+// sort, but for those that run in fake time. limit reports whether the call is a time-out in a
+// select.
 func inRealTime(t *testing.T, is func(call *ast.CallExpr, limit bool) bool, texts ...string) map[string]bool {
 	calls, found := map[string]map[string]bool{}, map[string]bool{}
 	for _, text := range texts {

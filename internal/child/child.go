@@ -1,6 +1,5 @@
-// Package child runs child processes that end at the latest when this process
-// does, where the system can do that (Linux). A test or a bench that is killed
-// leaves no child behind.
+// Package child runs child processes that end at the latest when this process does, where the
+// system can do that (Linux). A test or a bench that is killed leaves no child behind.
 package child
 
 import (
@@ -16,12 +15,12 @@ type Process struct {
 	err  error // read after done
 }
 
-// Start starts cmd, which must not have been started, and returns when it runs. The
-// caller closes the pipes that it asked cmd for, and does not call cmd.Wait.
+// Start starts cmd, which must not have been started, and returns when it runs. The caller closes
+// the pipes that it asked cmd for, and does not call cmd.Wait.
 //
-// On Linux the child is to be killed when its parent dies. To the kernel, the
-// parent is the thread that forked, and the Go runtime ends threads. So the
-// goroutine that forks stays locked to its thread until the child has ended.
+// On Linux the child is to be killed when its parent dies. To the kernel, the parent is the thread
+// that forked, and the Go runtime ends threads. So the goroutine that forks stays locked to its
+// thread until the child has ended.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	KillWithParent(cmd)
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -54,12 +53,11 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done returns a channel that is closed when the child has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns why the child ended: nil if it exited with status 0. It is valid
-// once Done is closed.
+// Err returns why the child ended: nil if it exited with status 0. It is valid once Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Signal sends a signal. It fails with [os.ErrProcessDone] if the child has ended,
-// and never reaches another process that has got the same process id since.
+// Signal sends a signal. It fails with [os.ErrProcessDone] if the child has ended, and never
+// reaches another process that has got the same process id since.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Kill ends the child, stopped or not, and returns when it has ended.

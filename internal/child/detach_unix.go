@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// Detach puts the child in a process group of its own, so that Ctrl-C does not
-// reach it.
+// Detach puts the child in a process group of its own, so that Ctrl-C does not reach it.
 func Detach(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)

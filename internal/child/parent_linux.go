@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// KillWithParent has the kernel kill the child when the thread that starts it
-// ends, that is, at the latest when this process does.
+// KillWithParent has the kernel kill the child when the thread that starts it ends, that is, at the
+// latest when this process does.
 func KillWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)

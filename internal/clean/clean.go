@@ -1,10 +1,10 @@
 // Package clean makes texts that others wrote safe to show: names, records and replies of a server,
 // which anybody may have written who can reach it.
 //
-// Such a text may have control characters, which a terminal obeys, marks that change the direction of the
-// text around them, line ends that forge a line of a log, and bytes that are no UTF-8. The library and the
-// command clean a text when they put it into a line for a person, such as the text of an error. They do not
-// change values that a program compares, such as the ID of a holder.
+// Such a text may have control characters, which a terminal obeys, marks that change the direction
+// of the text around them, line ends that forge a line of a log, and bytes that are no UTF-8. The
+// library and the command clean a text when they put it into a line for a person, such as the text
+// of an error. They do not change values that a program compares, such as the ID of a holder.
 package clean
 
 import (
@@ -23,8 +23,8 @@ func Is(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }
 
-// Text returns up to most bytes of a text, with U+FFFD in place of each character that can't be shown, and
-// with "…" at its end if it was longer.
+// Text returns up to most bytes of a text, with U+FFFD in place of each character that can't be
+// shown, and with "…" at its end if it was longer.
 func Text(text string, most int) string {
 	if len(text) <= most && Is(text) {
 		return text
@@ -56,9 +56,9 @@ func (c cleaned) Error() string { return Text(c.err.Error(), Most) }
 
 func (c cleaned) Unwrap() error { return c.err }
 
-// JSON escapes each character of a JSON text that can't be shown, as \u and four digits: encoding/json does
-// not escape DEL, C1 and the marks of direction. The meaning of the text stays the same. Line ends and tabs
-// stay, because they only separate values.
+// JSON escapes each character of a JSON text that can't be shown, as \u and four digits:
+// encoding/json does not escape DEL, C1 and the marks of direction. The meaning of the text stays
+// the same. Line ends and tabs stay, because they only separate values.
 func JSON(data []byte) []byte {
 	const digits = "0123456789abcdef"
 	b := make([]byte, 0, len(data))

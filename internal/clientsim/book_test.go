@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A book records the requests of callers and their results. The oracles
-// compare it with the server. Its mutex is locked before that of the world.
+// A book records the requests of callers and their results. The oracles compare it with the server.
+// Its mutex is locked before that of the world.
 type book struct {
 	w *world
 
@@ -94,8 +94,8 @@ type request struct {
 	unmet    bool // its manager may have had no connection when it was made
 	alone    bool // the only one of its manager for the name
 	joined   bool // part of an All or Any, whose caller gets its lock later or not at all
-	// forcedUnseen says that a forced unlock ran before the caller of a joined request had an answer. The manager
-	// may have had the lock.
+	// forcedUnseen says that a forced unlock ran before the caller of a joined request had an
+	// answer. The manager may have had the lock.
 	forcedUnseen bool
 
 	base    int // one more than the grants of others when counting began
@@ -122,8 +122,8 @@ type hold struct {
 	heard    time.Time       // when the message of a forced unlock was sent to its manager
 }
 
-// A doubt is a request, first, that a later one, second, may have overtaken. It
-// is decided at a later instant.
+// A doubt is a request, first, that a later one, second, may have overtaken. It is decided at a
+// later instant.
 type doubt struct {
 	first, second *request
 	at            time.Time
@@ -202,7 +202,8 @@ func (w *world) keyless(name string) bool {
 	return keys.Get(name) == nil && keys.Get(queueOf(name)) == nil
 }
 
-// leave notes that a caller has gone without a look at the answer. There was one if granted is true.
+// leave notes that a caller has gone without a look at the answer. There was one if granted is
+// true.
 func (b *book) leave(q *request, granted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +217,8 @@ func (b *book) leave(q *request, granted bool) {
 	q.end = q.told
 }
 
-// mayDrop notes a request of an All or Any. What drops its lock unlocks it, so KeepFor keeps the name.
+// mayDrop notes a request of an All or Any. What drops its lock unlocks it, so KeepFor keeps the
+// name.
 func (b *book) mayDrop(q *request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +251,8 @@ func (b *book) remove(q *request) {
 	})
 }
 
-// endKeeping notes that a name is not kept from now on, if q, which has ended, may have taken the name over.
+// endKeeping notes that a name is not kept from now on, if q, which has ended, may have taken the
+// name over.
 func (p *pages) endKeeping(q *request) {
 	if p.keptBy != nil && q.takeOver == p.keptBy.lock.HolderID() {
 		p.kept = time.Time{}
@@ -289,8 +292,8 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	re, own := false, false
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
-		// A reply that was under way when a forced unlock ran, and a lock that is
-		// passed on in memory then, are lost already.
+		// A reply that was under way when a forced unlock ran, and a lock that is passed on in
+		// memory then, are lost already.
 		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.exempted[q.mgr]) || q.forcedUnseen
 		for _, o := range p.holds {
 			if o.mgr == q.mgr && o.lock.Owner() == l.Owner() {
@@ -335,8 +338,8 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	return h
 }
 
-// grantAt returns when a request was granted, which for a part of an All may be long before its caller is told.
-// It reports whether that is known.
+// grantAt returns when a request was granted, which for a part of an All may be long before its
+// caller is told. It reports whether that is known.
 func (b *book) grantAt(q *request) (at time.Time, known bool) {
 	switch {
 	case q.joined && q.observed:
@@ -373,8 +376,7 @@ func (q *request) leastLease() time.Duration {
 	return least
 }
 
-// unlocking notes that a caller is about to give a lock back. It reports
-// whether the lock is valid.
+// unlocking notes that a caller is about to give a lock back. It reports whether the lock is valid.
 func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -579,8 +581,8 @@ func (b *book) way(q *request, g lockmgr.EventGranted) feature {
 	return acquired
 }
 
-// forcing notes a forced unlock just before the call: from now on every present
-// hold of the name may be lost.
+// forcing notes a forced unlock just before the call: from now on every present hold of the name
+// may be lost.
 func (b *book) forcing(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -592,8 +594,7 @@ func (b *book) forcing(name string) string {
 	return name
 }
 
-// hears notes which holds end with a forced unlock that their managers hear
-// of.
+// hears notes which holds end with a forced unlock that their managers hear of.
 func (b *book) hears(p *pages, name string) {
 	w := b.w
 	w.mu.Lock()
@@ -608,22 +609,20 @@ func (b *book) hears(p *pages, name string) {
 	}
 }
 
-// listens reports whether a host is subscribed to the channel of a name. w.mu
-// is held.
+// listens reports whether a host is subscribed to the channel of a name. w.mu is held.
 func (w *world) listens(h *host, name string) bool {
 	return slices.ContainsFunc(w.serverOf(name).subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
 		return c.from == h && !c.closed && !c.broken
 	})
 }
 
-// recorded reports whether a record carries a holder of a manager. w.mu is
-// held.
+// recorded reports whether a record carries a holder of a manager. w.mu is held.
 func (w *world) recorded(name, mgr string) bool {
 	return carries(w.keysOf(name), name, w.kindOf(name), mgr)
 }
 
-// carries reports whether the record of a name has a holder of a manager. The kind is writer if it must
-// have the write side.
+// carries reports whether the record of a name has a holder of a manager. The kind is writer if it
+// must have the write side.
 func carries(keys keyspace, name string, kind feature, mgr string) bool {
 	if kind == permits {
 		return permitsTaken(keys, name, mgr) > 0
@@ -682,8 +681,7 @@ func (b *book) exempt(p *pages) {
 	}
 }
 
-// grace excuses a manager for the time of a command, to learn of a forced unlock.
-// w.mu is held.
+// grace excuses a manager for the time of a command, to learn of a forced unlock. w.mu is held.
 func (b *book) grace(p *pages, id string, h *host) {
 	w, now := b.w, time.Now()
 	d := w.set.timeout + 6*w.slowest() + 200*ms
@@ -788,10 +786,11 @@ func (b *book) pending() string {
 	return strings.Join(out[:min(len(out), 8)], "; ")
 }
 
-// unanswered reports whether nothing may have been answered while a request waited: a server has not answered its
-// manager yet. A first command waits for a dial and, in a cluster, for a greeting, and a script that the server does
-// not know takes two round trips. A manager that connects later has a queue by then, and sends its first transfer as
-// soon as its first lock is given back. w.mu is held.
+// unanswered reports whether nothing may have been answered while a request waited: a server has
+// not answered its manager yet. A first command waits for a dial and, in a cluster, for a greeting,
+// and a script that the server does not know takes two round trips. A manager that connects later
+// has a queue by then, and sends its first transfer as soon as its first lock is given back. w.mu
+// is held.
 func (b *book) unanswered(q *request) bool {
 	heard := true
 	q.parts(func(name string, _ feature) { heard = heard && b.managers[q.mgr].granted[b.w.serverOf(name)] })

@@ -52,8 +52,7 @@ func (w *world) plan() {
 	}
 }
 
-// at has a caller begin at an instant of the life of the world. The end waits
-// for it.
+// at has a caller begin at an instant of the life of the world. The end waits for it.
 func (w *world) at(d time.Duration, f func()) {
 	w.calls.Add(1)
 	time.AfterFunc(d, func() {
@@ -266,8 +265,8 @@ func (w *world) unlock(h *hold, r *rand.Rand) {
 	w.book.unlocked(h, valid, h.lock.Unlock(ctx))
 }
 
-// again re-enters: as the owner of an anonymous lock, or as a named one that
-// takes what it has just given back.
+// again re-enters: as the owner of an anonymous lock, or as a named one that takes what it has just
+// given back.
 func (w *world) again(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	if a.owner == nil && w.set.kinds&adopted != 0 {
 		b := a
@@ -305,8 +304,7 @@ func (w *world) again(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	}
 }
 
-// cross has two owners of one manager wait for each other. One of them must be
-// told.
+// cross has two owners of one manager wait for each other. One of them must be told.
 func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	names := w.plainNames()
 	i := r.IntN(len(names))
@@ -325,8 +323,7 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 		oa, ob := ha.lock.Owner(), hb.lock.Owner()
 		a.name, b.name = b.name, a.name
 		a.owner, b.owner = &oa, &ob
-		// If one of the two is lost, a cycle over two managers can form, which
-		// no manager breaks.
+		// If one of the two is lost, a cycle over two managers can form, which no manager breaks.
 		a.patience, b.patience = 4*w.set.lease, 4*w.set.lease
 		done := make(chan struct{})
 		began := time.Now()
@@ -358,8 +355,8 @@ func (w *world) cross(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	w.unlock(ha, r)
 }
 
-// asTheReadme selects on a future and a timer, as the README does, then cancels
-// the future; or it cancels right after the grant, without reading the result.
+// asTheReadme selects on a future and a timer, as the README does, then cancels the future; or it
+// cancels right after the grant, without reading the result.
 func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true
@@ -417,8 +414,7 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	var qs []*request
 	var fs []*futures.Future[*lockmgr.Lock]
 	for i := range n {
-		// In one order, so that those who want all don't block each other
-		// for ever.
+		// In one order, so that those who want all don't block each other for ever.
 		name := w.names[i]
 		if !all {
 			name = w.names[(first+i)%len(w.names)]
@@ -551,8 +547,8 @@ func (w *world) planForces(at, lasts time.Duration, r *rand.Rand) {
 	}
 }
 
-// planHoard has one machine take all names, one after the other, and keep them
-// for some leases, so that they are renewed together.
+// planHoard has one machine take all names, one after the other, and keep them for some leases, so
+// that they are renewed together.
 func (w *world) planHoard(r *rand.Rand) {
 	m := w.machines[r.IntN(len(w.machines))]
 	at := time.Duration(r.Int64N(int64(w.set.life)))

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/raced"
 )
 
-// An oracle that never speaks proves little. A cheat is a server or a caller
-// that breaks a promise on purpose, so that the oracle must speak.
+// An oracle that never speaks proves little. A cheat is a server or a caller that breaks a promise
+// on purpose, so that the oracle must speak.
 const (
 	divided      = "each host has keys of its own"
 	evicting     = "records vanish"

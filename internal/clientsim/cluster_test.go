@@ -256,7 +256,8 @@ func (s *server) replicate(c *conn) {
 	clear(s.touched)
 }
 
-// acked returns how many replicas have told the master that they have an offset. That takes as long as the way to them.
+// acked returns how many replicas have told the master that they have an offset. That takes as long
+// as the way to them.
 func (s *server) acked(offset int64) (n int64) {
 	for _, r := range s.replicas {
 		r.catchUp(time.Now().Add(-s.w.set.lag))
@@ -298,7 +299,8 @@ func (s *server) failedOver(since time.Time) bool {
 	return len(s.failed) > 0 && !s.failed[len(s.failed)-1].Before(since)
 }
 
-// hasRevived reports whether a failover has brought back the record that a name has now. w.mu is held.
+// hasRevived reports whether a failover has brought back the record that a name has now. w.mu is
+// held.
 func (w *world) hasRevived(name string) bool {
 	was := w.revived[name]
 	return len(was) > 0 && slices.Equal(was, w.keysOf(name).names(name))
@@ -371,8 +373,8 @@ type outage struct {
 	span
 }
 
-// tooFew reports whether so many replicas of a server were cut off in a span that renewals could not be
-// confirmed for nearly half of a lease or longer. w.mu is held.
+// tooFew reports whether so many replicas of a server were cut off in a span that renewals could
+// not be confirmed for nearly half of a lease or longer. w.mu is held.
 func (s *server) tooFew(in span) bool {
 	cutOff := make(map[int]bool)
 	for _, c := range s.outages {
@@ -383,7 +385,8 @@ func (s *server) tooFew(in span) bool {
 	return len(s.replicas)-len(cutOff) < s.w.set.acks
 }
 
-// queueOf, takenOf and permitPrefix return names of keys, and the first bytes of the permits of a manager.
+// queueOf, takenOf and permitPrefix return names of keys, and the first bytes of the permits of a
+// manager.
 func queueOf(name string) string { return "redisson_lock_queue:{" + name + "}" }
 
 func takenOf(name string) string { return "{" + name + "}:timeout" }

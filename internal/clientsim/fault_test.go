@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/luaserver"
 )
 
-// A trouble is a fault of one name. Errors that name it are true between from
-// and to.
+// A trouble is a fault of one name. Errors that name it are true between from and to.
 type trouble struct {
 	kind kinds
 	host *host // nil: all
@@ -248,8 +247,8 @@ func (w *world) trouble(kind kinds, h *host, name string, lasts time.Duration) {
 	w.troubles = append(w.troubles, trouble{kind, h, name, span{now, now.Add(lasts)}})
 }
 
-// troubled reports whether a name had a fault of some kinds in a span, or so
-// shortly before it that its effects remain. w.mu is held.
+// troubled reports whether a name had a fault of some kinds in a span, or so shortly before it that
+// its effects remain. w.mu is held.
 func (w *world) troubled(set kinds, h *host, name string, in span) bool {
 	for _, t := range w.troubles {
 		if t.kind&set != 0 && t.name == name && (t.host == nil || h == nil || t.host == h) && t.overlaps(in) {
@@ -261,8 +260,8 @@ func (w *world) troubled(set kinds, h *host, name string, in span) bool {
 
 func (s span) overlaps(o span) bool { return !s.from.After(o.to) && !s.to.Before(o.from) }
 
-// excuse notes that a host is disturbed from now on for a time, and for as
-// long as it may then take to recover. w.mu is held.
+// excuse notes that a host is disturbed from now on for a time, and for as long as it may then take
+// to recover. w.mu is held.
 func (h *host) excuse(lasts time.Duration) {
 	now := time.Now()
 	h.excuses = append(h.excuses, span{now, now.Add(lasts + h.w.recovery)})

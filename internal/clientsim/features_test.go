@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A feature is something that a request can meet in its life. Faults live where two features meet, so
-// the book counts for each pair how many runs met both. A new feature joins this list first.
+// A feature is something that a request can meet in its life. Faults live where two features meet,
+// so the book counts for each pair how many runs met both. A new feature joins this list first.
 type feature uint8
 
 const (
@@ -129,8 +129,8 @@ var (
 	whoIsThere   = upTo(nobody, likeRedisson)
 )
 
-// An impossible pair can't be met by one request. The table counts the pairs of apart for two requests for one
-// name. Nobody can meet the pairs of unmet.
+// An impossible pair can't be met by one request. The table counts the pairs of apart for two
+// requests for one name. Nobody can meet the pairs of unmet.
 type impossible struct {
 	a, b features
 	why  string

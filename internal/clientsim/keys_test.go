@@ -47,8 +47,7 @@ func namesOf(v *value) (names []string) {
 	return names
 }
 
-// life returns how long a key will be there, negative if it has no end, zero
-// if it is not there.
+// life returns how long a key will be there, negative if it has no end, zero if it is not there.
 func (k keyspace) life(key string) time.Duration {
 	v := k.Get(key)
 	switch {

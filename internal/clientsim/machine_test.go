@@ -18,8 +18,8 @@ import (
 
 const dialTimeout = 2 * sec
 
-// A machine is one place for a manager. When the manager is closed before the
-// end, a new one takes its place.
+// A machine is one place for a manager. When the manager is closed before the end, a new one takes
+// its place.
 type machine struct {
 	w     *world
 	host  *host
@@ -168,7 +168,8 @@ func (m *machine) place() *host {
 	return m.host
 }
 
-// die ends the process of the manager without a word. Another process, on a host of its own, takes its place.
+// die ends the process of the manager without a word. Another process, on a host of its own, takes
+// its place.
 func (m *machine) die(r *rand.Rand) {
 	w := m.w
 	m.mu.Lock()
@@ -215,8 +216,7 @@ func (m *machine) current() *lockmgr.Manager {
 	return m.manager
 }
 
-// close ends the manager and checks how long that takes. Zero means a context
-// without an end.
+// close ends the manager and checks how long that takes. Zero means a context without an end.
 func (m *machine) close(patience time.Duration) {
 	m.mu.Lock()
 	mgr := m.manager

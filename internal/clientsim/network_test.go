@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A host is where a client runs, as the network and the server see it. Managers
-// that share a client share its host. The fields are guarded by w.mu.
+// A host is where a client runs, as the network and the server see it. Managers that share a client
+// share its host. The fields are guarded by w.mu.
 type host struct {
 	w       *world
 	index   int
@@ -154,8 +154,8 @@ func (h *host) dial(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Conf
 	return c, nil
 }
 
-// delay draws how long a packet takes. Odd nanoseconds keep two packets from
-// arriving at the same instant, whose order would be the scheduler's.
+// delay draws how long a packet takes. Odd nanoseconds keep two packets from arriving at the same
+// instant, whose order would be the scheduler's.
 func (h *host) delay(r *rand.Rand) time.Duration {
 	return h.latency + time.Duration(r.Int64N(int64(h.latency)/3+1000))
 }
@@ -285,8 +285,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// cut breaks a connection. Bytes on their way to the server arrive only if
-// arrives is true.
+// cut breaks a connection. Bytes on their way to the server arrive only if arrives is true.
 func (c *conn) cut(arrives bool) {
 	if c.broken {
 		return

@@ -14,15 +14,16 @@ import (
 // look notes that an oracle looks at a request, for the table of features.
 func (b *book) look(oracle string, q *request) { q.looked |= 1 << slices.Index(oracles, oracle) }
 
-// oracles are the names of all oracles. promise6a checks a part of the sixth promise of docs/guarantees.md. A
-// violation has the name of its oracle.
+// oracles are the names of all oracles. promise6a checks a part of the sixth promise of
+// docs/guarantees.md. A violation has the name of its oracle.
 var oracles = []string{
 	"promise1", "promise2a", "promise2b", "promise3a", "promise3b", "promise4", "promise5", "promise6a", "promise6b", "promise6c", "promise7a", "promise7b",
 	"promise8a", "promise8b", "promise8c", "promise9a", "promise9b", "promise10", "promise11a", "promise11b", "promise12a", "promise12b",
 	"promise13a", "promise13b", "promise14a", "promise14b", "promise14c", "promise14d", "promise14e",
 }
 
-// promise1: at most one owner is valid, or readers, or as many permits as the limit. h has just been granted.
+// promise1: at most one owner is valid, or readers, or as many permits as the limit. h has just
+// been granted.
 func (b *book) promise1(h *hold) {
 	w := b.w
 	b.look("promise1", h.request)
@@ -81,8 +82,9 @@ func (b *book) promise2a(h *hold, now time.Time) {
 	}
 }
 
-// promise2b: a lock whose record a forced unlock has removed is passed on for a moment only, and not at all to a fenced
-// request. h has just been granted. own is set if its owner had the name already.
+// promise2b: a lock whose record a forced unlock has removed is passed on for a moment only, and
+// not at all to a fenced request. h has just been granted. own is set if its owner had the name
+// already.
 func (b *book) promise2b(h *hold, own bool) {
 	w := b.w
 	if own || h.joined || w.set.kinds&(slowCallback|slowObserver) != 0 { // its caller may be told late
@@ -116,8 +118,8 @@ func (b *book) promise2b(h *hold, own bool) {
 	})
 }
 
-// handsFirst reports whether the lock of a hold, which was just passed on in memory, was passed on for the first time
-// since its manager has it. w.mu is held.
+// handsFirst reports whether the lock of a hold, which was just passed on in memory, was passed on
+// for the first time since its manager has it. w.mu is held.
 func (b *book) handsFirst(p *pages, h *hold) bool {
 	before := p.newestOf[h.mgr]
 	if before == nil {
@@ -316,11 +318,12 @@ func (b *book) calm(name string, now time.Time) bool {
 	return !stranger && !w.hasRevived(name) && !b.leftBehind(name)
 }
 
-// spare is how much longer a record may live than its holders need it. A manager shortens no life for less than a
-// third of the lease.
+// spare is how much longer a record may live than its holders need it. A manager shortens no life
+// for less than a third of the lease.
 func (w *world) spare() time.Duration { return w.set.lease * 2 / 5 }
 
-// leftBehind reports whether a manager that Close has excused, or that was killed, has a record of a name. w.mu is held.
+// leftBehind reports whether a manager that Close has excused, or that was killed, has a record of
+// a name. w.mu is held.
 func (b *book) leftBehind(name string) bool {
 	for id, e := range b.managers {
 		if e.excused && b.w.recorded(name, id) {
@@ -356,7 +359,8 @@ func (b *book) promise8b(now time.Time) {
 			delete(b.records, name)
 			continue
 		}
-		// Another reader may share the record. What a late command has left there ends with the record.
+		// Another reader may share the record. What a late command has left there ends with the
+		// record.
 		shared := slices.ContainsFunc(v.Fields, func(f luaserver.Field) bool {
 			id, _, _ := strings.Cut(f.Name, ":")
 			return b.wanted(name, id)
@@ -385,7 +389,8 @@ func (b *book) promise8b(now time.Time) {
 	}
 }
 
-// promise8c: nothing is left but the counters of tokens and of free permits, once late commands have run and leases have ended.
+// promise8c: nothing is left but the counters of tokens and of free permits, once late commands
+// have run and leases have ended.
 func (b *book) promise8c() {
 	w := b.w
 	b.mu.Lock()
@@ -714,8 +719,8 @@ func (b *book) promise13a(q *request, err error) {
 	}
 }
 
-// silent reports whether the server was silent all the time and for longer than a command may take, and nobody
-// in the manager of a request had the name, whom it could wait for.
+// silent reports whether the server was silent all the time and for longer than a command may take,
+// and nobody in the manager of a request had the name, whom it could wait for.
 func (b *book) silent(q *request) bool {
 	w := b.w
 	took := q.told.Sub(q.issued)
@@ -727,8 +732,8 @@ func (b *book) silent(q *request) bool {
 	return silent
 }
 
-// onlyReads reports whether readers of the manager of a request to read have the name, for a while, and nobody
-// else wants it, and no other manager has had it.
+// onlyReads reports whether readers of the manager of a request to read have the name, for a while,
+// and nobody else wants it, and no other manager has had it.
 func (b *book) onlyReads(q *request) bool {
 	p := b.of(q.name)
 	w := b.w
@@ -758,8 +763,8 @@ func (b *book) onlyReads(q *request) bool {
 	return q.issued.Sub(p.wrote) > 2*sec && !q.host.disturbed(span{q.issued.Add(-2 * sec), q.told})
 }
 
-// holdsOn reports whether the record of a name has a holder of a manager who keeps others out. The field of a reader
-// whose own key has expired stays until the next script finds it. w.mu is held.
+// holdsOn reports whether the record of a name has a holder of a manager who keeps others out. The
+// field of a reader whose own key has expired stays until the next script finds it. w.mu is held.
 func (w *world) holdsOn(name, mgr string) bool {
 	keys := w.keysOf(name)
 	fields := keys.names(name)

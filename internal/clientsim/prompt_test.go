@@ -39,8 +39,8 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// promptly is how long a request may wait for something that is free. promptly is shorter than the time between two
-// tries, and longer than all that a manager puts off for a moment.
+// promptly is how long a request may wait for something that is free. promptly is shorter than the
+// time between two tries, and longer than all that a manager puts off for a moment.
 const promptly = 500 * ms
 
 // A walker takes steps: it asks, cancels and unlocks, and looks who could have been granted a lock.
@@ -176,8 +176,8 @@ func (v *walker) ask() {
 	v.waiting = append(v.waiting, x)
 }
 
-// try asks with a single try. A granted request goes to held. try returns the request if the server refuses a lock that
-// is free.
+// try asks with a single try. A granted request goes to held. try returns the request if the server
+// refuses a lock that is free.
 func (v *walker) try() *wish {
 	x := v.wish(lockmgr.OnlyIfFree())
 	if x.kind == reader && len(v.managers) > 1 {
@@ -314,8 +314,8 @@ func (v *walker) late() *wish {
 	return nil
 }
 
-// circle returns a request that waits although nobody holds a name that it wants, or that somebody wants who wants a name
-// that it wants, and so on. One of these requests could have been granted.
+// circle returns a request that waits although nobody holds a name that it wants, or that somebody
+// wants who wants a name that it wants, and so on. One of these requests could have been granted.
 func (v *walker) circle() *wish {
 	for _, x := range v.waiting {
 		names := slices.Clone(x.names)

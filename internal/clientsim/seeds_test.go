@@ -182,7 +182,8 @@ func inParts(t *testing.T, n int) *count {
 			if failed == nil {
 				failed = json.Unmarshal(b, &one)
 			}
-			// After a seed that failed, goroutines of its world may be left, and the process says so.
+			// After a seed that failed, goroutines of its world may be left, and the process says
+			// so.
 			if failed != nil || err != nil && len(one.Failed) == 0 {
 				t.Errorf("%v %v: %v\n%s", cmd.Args, err, failed, out)
 				return
@@ -217,8 +218,8 @@ func runSeed(t *testing.T, o options) result {
 	return run(t, o)
 }
 
-// report shows the first failing seed, without the kinds of happenings that it
-// does not need, and counts the others.
+// report shows the first failing seed, without the kinds of happenings that it does not need, and
+// counts the others.
 func report(t *testing.T, o options, failed []broken) {
 	counts := make(map[string]int)
 	for _, b := range failed {
@@ -245,8 +246,8 @@ func report(t *testing.T, o options, failed []broken) {
 	}
 }
 
-// shrink switches off, one after the other, the kinds of happenings without
-// which a seed still breaks the same oracle.
+// shrink switches off, one after the other, the kinds of happenings without which a seed still
+// breaks the same oracle.
 func shrink(t *testing.T, res result) result {
 	for k := kinds(1); k < allKinds; k <<= 1 {
 		if res.set.kinds&k == 0 {
@@ -261,7 +262,8 @@ func shrink(t *testing.T, res result) result {
 	return res
 }
 
-// A lease that is over before replicas have the lock fails its own request, and none that waits for the name, too.
+// A lease that is over before replicas have the lock fails its own request, and none that waits for
+// the name, too.
 func TestReplicas_TooShortALeaseFailsAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for seed := range uint64(10) {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A server runs one command at a time, in no time. All of it is guarded by the
-// mutex of its network.
+// A server runs one command at a time, in no time. All of it is guarded by the mutex of its
+// network.
 type server struct {
 	keys        keyspace
 	known       map[string]*luaserver.Script // by SHA-1
@@ -331,7 +331,8 @@ func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 		}
 	}
 	if len(ids) > 0 && (len(keys) <= 2 && script != "acquire_many" || script == "several_acquire") {
-		// One request: the first is the new holder. Others are of tries whose answers did not arrive.
+		// One request: the first is the new holder. Others are of tries whose answers did not
+		// arrive.
 		if see(ids[0]); took && len(ids) > 1 {
 			s.trails[ids[0]].lost++
 		}
@@ -342,8 +343,8 @@ func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 	}
 }
 
-// refused reports whether an answer says that a script has taken nothing. Those of scripts that several requests share
-// count as grants.
+// refused reports whether an answer says that a script has taken nothing. Those of scripts that
+// several requests share count as grants.
 func refused(script string, out any) bool {
 	switch out := out.(type) {
 	case failure:

@@ -14,8 +14,8 @@ const (
 	sec = time.Second
 )
 
-// Kinds are what may happen in a world, as a set: what goes wrong, and what
-// callers do beyond Lock and Unlock.
+// Kinds are what may happen in a world, as a set: what goes wrong, and what callers do beyond Lock
+// and Unlock.
 type kinds uint64
 
 const (
@@ -78,8 +78,7 @@ var kindNames = []string{
 	"replicated", "clustered", "fail", "move", "latedial",
 }
 
-// known are the kinds with known failures, which no seed has unless -only asks
-// for them.
+// known are the kinds with known failures, which no seed has unless -only asks for them.
 const known kinds = 0
 
 // disasters are the kinds that strike at an instant and last for a time.
@@ -271,8 +270,8 @@ func (s *settings) String() string {
 		s.linger, s.passCount, s.forget, s.keepAlive, s.writeTimeout, s.latency, s.hold, s.replicas, s.acks, s.kindOf)
 }
 
-// stream returns a generator for one purpose of a seed, so that what one
-// goroutine draws does not depend on how many others have drawn before.
+// stream returns a generator for one purpose of a seed, so that what one goroutine draws does not
+// depend on how many others have drawn before.
 func stream(seed, purpose uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed*0x9e3779b97f4a7c15+purpose, purpose*0xd1342543de82ef95+seed))
 }

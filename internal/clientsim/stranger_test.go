@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A stranger is one use of a name by a client like Redisson. It talks to the server without a network, keeps to the
-// layout of the records, and knows none of our rules.
+// A stranger is one use of a name by a client like Redisson. It talks to the server without a
+// network, keeps to the layout of the records, and knows none of our rules.
 type stranger struct {
 	name string
 	span
@@ -103,7 +103,8 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 	})
 }
 
-// strangeWait has a stranger wait for a fair lock for a while, in vain, if anybody is before it. w.mu is held.
+// strangeWait has a stranger wait for a fair lock for a while, in vain, if anybody is before it.
+// w.mu is held.
 func (w *world) strangeWait(r *rand.Rand, s *server, name, id string) {
 	if s.keys.Get(name) == nil {
 		return
@@ -128,7 +129,8 @@ func (w *world) strangeWait(r *rand.Rand, s *server, name, id string) {
 	})
 }
 
-// strangerAt reports whether a stranger has used a name in a span, or has left its record. w.mu is held.
+// strangerAt reports whether a stranger has used a name in a span, or has left its record. w.mu is
+// held.
 func (w *world) strangerAt(name string, in span) bool {
 	return slices.ContainsFunc(w.strangers, func(s stranger) bool { return s.name == name && s.overlaps(in) })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table counts in how many runs each two features met. Two features meet in a request that has both (Own),
-// or in two requests that want one name at one time (Beside).
+// A table counts in how many runs each two features met. Two features meet in a request that has
+// both (Own), or in two requests that want one name at one time (Beside).
 type table struct {
 	Own    [allFeatures][allFeatures]int
 	Beside [allFeatures][allFeatures]int
@@ -96,8 +96,8 @@ func (b *book) sheet() *sheet {
 	return s
 }
 
-// whoIsThere notes who else wants a name of a request during its life. all are the requests for the name, by their
-// instants.
+// whoIsThere notes who else wants a name of a request during its life. all are the requests for the
+// name, by their instants.
 func (b *book) whoIsThere(q *request, name string, all []*request) {
 	local, elsewhere := false, false
 	for _, o := range all {
@@ -133,8 +133,8 @@ func (s *sheet) noteBeside(a, b features) {
 	b.each(func(f feature) { s.beside[f] |= a })
 }
 
-// verdict returns the pairs that no run has met though they can be met, pairs that were met though a list has them as
-// impossible, and totals.
+// verdict returns the pairs that no run has met though they can be met, pairs that were met though
+// a list has them as impossible, and totals.
 func (t *table) verdict() (missing, impossible []string, totals string) {
 	var own, beside, never, most int
 	least := t.Runs
@@ -184,7 +184,8 @@ func why(pair features, list []impossible) string {
 	return ""
 }
 
-// String prints the table: a row for each feature, with the number of runs that each other feature was met in.
+// String prints the table: a row for each feature, with the number of runs that each other feature
+// was met in.
 func (t *table) String() string {
 	var b strings.Builder
 	for f := range allFeatures {

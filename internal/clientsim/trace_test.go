@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A trace stores the last events. It formats them only when it is printed, so
-// their arguments must not change afterwards.
+// A trace stores the last events. It formats them only when it is printed, so their arguments must
+// not change afterwards.
 type trace struct {
 	began time.Time
 	out   io.Writer // gets each line at once; may be nil

@@ -92,8 +92,7 @@ func (b *book) promise14c(p *pages, q *request, now time.Time) {
 	}
 }
 
-// without returns since when the manager of a request waits for a name and has
-// not held it.
+// without returns since when the manager of a request waits for a name and has not held it.
 func (p *pages) without(q *request) time.Time {
 	if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == q.mgr }) {
 		return time.Now()
@@ -101,8 +100,7 @@ func (p *pages) without(q *request) time.Time {
 	return later(later(q.issued, p.last[q.mgr]), p.ended[q.mgr])
 }
 
-// grantsSince counts the grants of other managers since the last one of a
-// request's own.
+// grantsSince counts the grants of other managers since the last one of a request's own.
 func (b *book) grantsSince(p *pages, q *request) int {
 	n := 0
 	for id, c := range p.counts {
@@ -113,8 +111,8 @@ func (b *book) grantsSince(p *pages, q *request) int {
 	return n - p.before(q, n)
 }
 
-// before remembers how many there were when a request was first looked at, or
-// when its manager was last granted the name.
+// before remembers how many there were when a request was first looked at, or when its manager was
+// last granted the name.
 func (p *pages) before(q *request, n int) int {
 	if q.base == 0 || q.baseAt.Before(p.last[q.mgr]) {
 		q.base, q.baseAt = n+1, time.Now()
@@ -175,8 +173,8 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 	}
 }
 
-// promise14b: within a manager, requests are granted in order. It looks at a later instant: within one
-// instant callers may get their results in any order.
+// promise14b: within a manager, requests are granted in order. It looks at a later instant: within
+// one instant callers may get their results in any order.
 func (b *book) promise14b() {
 	for _, d := range b.doubts {
 		b.look("promise14b", d.second)
@@ -188,8 +186,8 @@ func (b *book) promise14b() {
 	b.doubts = b.doubts[:0]
 }
 
-// wanted reports whether a caller of a manager has a name. One that waits for
-// it does not want a record that is never granted to it.
+// wanted reports whether a caller of a manager has a name. One that waits for it does not want a
+// record that is never granted to it.
 func (b *book) wanted(name, id string) bool {
 	p := b.names[name]
 	return p != nil && slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == id })

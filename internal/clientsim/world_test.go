@@ -75,8 +75,8 @@ type world struct {
 	troubles  []trouble
 	mets      []met    // troubles, for the table of features
 	lostData  []string // names whose data a failover has lost
-	// revived are the records, by name, that a failover has brought back: the release is among the changes
-	// that it lost.
+	// revived are the records, by name, that a failover has brought back: the release is among the
+	// changes that it lost.
 	revived  map[string][]string
 	gone     map[record]time.Time // when a command removed a record
 	late     int                  // packets that came after their client had gone
@@ -137,8 +137,8 @@ func newWorld(o options, set settings) *world {
 	for i := range w.set.names {
 		w.names = append(w.names, fmt.Sprintf("name%d", i))
 	}
-	// A ping goes out and is waited for, a new connection is made, and what
-	// was under way is found to have failed and is sent again.
+	// A ping goes out and is waited for, a new connection is made, and what was under way is found
+	// to have failed and is sent again.
 	w.recovery = w.set.keepAlive + w.set.writeTimeout + dialTimeout + 3*w.set.timeout + time.Second
 	w.tracef("seed %d: %v", o.seed, &w.set)
 	return w
@@ -147,8 +147,7 @@ func newWorld(o options, set settings) *world {
 // rng returns a generator for one purpose.
 func (w *world) rng(what, i int) *rand.Rand { return stream(w.seed, uint64(10+what)<<32+uint64(i)) }
 
-// after has f called later, on a goroutine of its own, unless the world ends
-// before.
+// after has f called later, on a goroutine of its own, unless the world ends before.
 func (w *world) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		select {
@@ -221,8 +220,8 @@ func (w *world) settle() bool {
 	w.tracef("the end begins: no new requests, no new faults")
 	done := make(chan struct{})
 	go func() { w.calls.Wait(); close(done) }()
-	// The last faults end within 30 s. Then a record may stand in the way for
-	// its lease, holders come one after the other, and polls are rare.
+	// The last faults end within 30 s. Then a record may stand in the way for its lease, holders
+	// come one after the other, and polls are rare.
 	limit := 40*sec + w.recovery + 4*w.set.lease + w.set.retry + w.book.longest() + time.Minute
 	w.after(40*sec+w.recovery, w.sweep)
 	select {
@@ -263,7 +262,8 @@ func (w *world) sweep() {
 	}
 }
 
-// returnPermits lets the permits of processes that were killed expire, and those that a Close has said it leaves.
+// returnPermits lets the permits of processes that were killed expire, and those that a Close has
+// said it leaves.
 func (w *world) returnPermits() {
 	w.book.mu.Lock()
 	defer w.book.mu.Unlock()
@@ -329,8 +329,7 @@ func (w *world) slowest() time.Duration {
 	return d*4/3 + ms
 }
 
-// leftovers checks that nothing is left once late commands have run and leases
-// have ended.
+// leftovers checks that nothing is left once late commands have run and leases have ended.
 func (w *world) leftovers() {
 	if w.pause(30*sec + w.set.lease + w.set.lease/8 + 20*sec) {
 		w.book.promise8c()

@@ -58,8 +58,8 @@ func (c *Conn) PubSub() bool {
 	return c.pubsub
 }
 
-// Cut breaks the connection: the client sees its end, and the server too, but
-// after all that was passed on before.
+// Cut breaks the connection: the client sees its end, and the server too, but after all that was
+// passed on before.
 func (c *Conn) Cut() {
 	c.mu.Lock()
 	c.cut = true
@@ -68,8 +68,7 @@ func (c *Conn) Cut() {
 	_ = c.server.CloseWrite() // fails only if it has ended
 }
 
-// BlackHole makes the bytes on the connection vanish both ways, until
-// Proxy.Heal resets it.
+// BlackHole makes the bytes on the connection vanish both ways, until Proxy.Heal resets it.
 func (c *Conn) BlackHole() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +104,8 @@ func (c *Conn) kill() {
 	c.proxy.forget(c)
 }
 
-// passes waits while the connection is stalled, and tells whether it is whole:
-// after a cut, or in a black hole, nothing goes on.
+// passes waits while the connection is stalled, and tells whether it is whole: after a cut, or in a
+// black hole, nothing goes on.
 func (c *Conn) passes() bool {
 	for {
 		c.mu.Lock()
@@ -123,8 +122,8 @@ func (c *Conn) passes() bool {
 	}
 }
 
-// end is called by each goroutine when its side has ended. What lies in a black
-// hole stays there until it is healed.
+// end is called by each goroutine when its side has ended. What lies in a black hole stays there
+// until it is healed.
 func (c *Conn) end() {
 	c.mu.Lock()
 	c.ended++
@@ -157,10 +156,9 @@ func (c *Conn) readServer() {
 	}
 }
 
-// pump reads frames until its source ends. Each frame goes to one func, which
-// passes it on, and bytes that are no frame go to the writer as they are.
-// Failing to write ends nothing here: it means that the other side has ended,
-// and that side's reader will see to it.
+// pump reads frames until its source ends. Each frame goes to one func, which passes it on, and
+// bytes that are no frame go to the writer as they are. Failing to write ends nothing here: it
+// means that the other side has ended, and that side's reader will see to it.
 func (c *Conn) pump(src net.Conn, s *splitter, each func(frame []byte), out *bufio.Writer) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -293,8 +291,8 @@ func (c *Conn) reply(frame []byte) {
 	}
 }
 
-// match finds the command that a frame answers, if one does, and tells whether
-// that is all of the answer.
+// match finds the command that a frame answers, if one does, and tells whether that is all of the
+// answer.
 func (c *Conn) match(frame []byte) (e expected, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,26 +2,23 @@ package faultproxy
 
 import "time"
 
-// HoldBack keeps the command, and all commands behind it on its connection,
-// while the proxy goes on reading them. Replies to earlier commands pass. The
-// server gets what is kept, in order and on the connection that it was sent
-// on, when the rule is released, or a time of after past the instant at which
-// the client has closed that connection. A negative after is no limit. The
-// client's end follows what was kept.
+// HoldBack keeps the command, and all commands behind it on its connection, while the proxy goes on
+// reading them. Replies to earlier commands pass. The server gets what is kept, in order and on the
+// connection that it was sent on, when the rule is released, or a time of after past the instant at
+// which the client has closed that connection. A negative after is no limit. The client's end
+// follows what was kept.
 //
-// The rule may keep several connections, each for itself. Released, it keeps
-// nothing from then on.
+// The rule may keep several connections, each for itself. Released, it keeps nothing from then on.
 func (f Fault) HoldBack(after time.Duration) *Rule {
 	return f.rule(&Rule{what: holdBack, delay: after, givenUp: make(chan struct{}), delivered: make(chan struct{})})
 }
 
-// GivenUp returns a channel that is closed when the client has closed a
-// connection that a HoldBack keeps. It is nil for other rules.
+// GivenUp returns a channel that is closed when the client has closed a connection that a HoldBack
+// keeps. It is nil for other rules.
 func (r *Rule) GivenUp() <-chan struct{} { return r.givenUp }
 
-// Delivered returns a channel that is closed when the server has answered all
-// that a HoldBack kept of a connection, or that connection has ended. It is
-// nil for other rules.
+// Delivered returns a channel that is closed when the server has answered all that a HoldBack kept
+// of a connection, or that connection has ended. It is nil for other rules.
 func (r *Rule) Delivered() <-chan struct{} { return r.delivered }
 
 // kept is what a HoldBack keeps of one connection. Conn.mu guards what.
@@ -46,8 +43,8 @@ func (c *Conn) holdBack(r *Rule) {
 	c.proxy.wg.Go(func() { c.deliver(k) })
 }
 
-// keep adds a frame to what is kept. It reports whether commands are kept, and
-// does nothing else if they are not.
+// keep adds a frame to what is kept. It reports whether commands are kept, and does nothing else if
+// they are not.
 func (c *Conn) keep(frame []byte, reply *expected) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,8 +55,8 @@ func (c *Conn) keep(frame []byte, reply *expected) bool {
 	return true
 }
 
-// deliver waits for the end of a HoldBack and sends what was kept. The
-// goroutine that reads the client writes nothing meanwhile.
+// deliver waits for the end of a HoldBack and sends what was kept. The goroutine that reads the
+// client writes nothing meanwhile.
 func (c *Conn) deliver(k *kept) {
 	defer close(k.over)
 	c.waitFor(k)
@@ -92,8 +89,8 @@ func (c *Conn) deliver(k *kept) {
 	}
 }
 
-// waitFor waits for the end of a HoldBack: its release, a time past the
-// client's end, or the end of the whole connection.
+// waitFor waits for the end of a HoldBack: its release, a time past the client's end, or the end of
+// the whole connection.
 func (c *Conn) waitFor(k *kept) {
 	select {
 	case <-k.rule.released:
@@ -118,8 +115,8 @@ func (c *Conn) waitFor(k *kept) {
 	}
 }
 
-// clientGone tells a HoldBack of the client's end, and waits until the server
-// has been sent what was kept. Without a HoldBack it does nothing.
+// clientGone tells a HoldBack of the client's end, and waits until the server has been sent what
+// was kept. Without a HoldBack it does nothing.
 func (c *Conn) clientGone() {
 	c.mu.Lock()
 	k := c.kept

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command is held back with what follows it. The client gives up and repeats
-// it on another connection; the first one runs after its repetition, on the
-// connection on which it was sent, in order, followed by the client's end.
+// A command is held back with what follows it. The client gives up and repeats it on another
+// connection; the first one runs after its repetition, on the connection on which it was sent, in
+// order, followed by the client's end.
 func TestHoldBack_RunsAfterItsRetry(t *testing.T) {
 	s, p := startEcho(t)
 	r := p.On(Command("two").Nth(1)).HoldBack(-1)
@@ -37,8 +37,7 @@ func TestHoldBack_RunsAfterItsRetry(t *testing.T) {
 	b.ask("two")
 }
 
-// With a time, what is held back runs by itself, and no sooner than that after
-// the client's end.
+// With a time, what is held back runs by itself, and no sooner than that after the client's end.
 func TestHoldBack_RunsAfterItsTime(t *testing.T) {
 	s, p := startEcho(t)
 	r := p.On(Command("two")).HoldBack(moment)

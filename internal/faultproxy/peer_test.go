@@ -18,12 +18,12 @@ import (
 // patience is what a test waits for something that must happen.
 const patience = 20 * time.Second
 
-// moment is what a test waits to see that something does not happen. Were it
-// to happen later, the test would pass in error; it can't fail in error.
+// moment is what a test waits to see that something does not happen. Were it to happen later, the
+// test would pass in error; it can't fail in error.
 const moment = 30 * time.Millisecond
 
-// peer is a scripted server. It keeps what it was sent, and answers by answer:
-// if that says nothing, so does the peer.
+// peer is a scripted server. It keeps what it was sent, and answers by answer: if that says
+// nothing, so does the peer.
 type peer struct {
 	addr   string
 	answer func(args []string) string
@@ -124,8 +124,7 @@ func connect(t *testing.T, addr string) *client {
 	return &client{t: t, Conn: c}
 }
 
-// send writes commands at once, each as an array. A connection that broke is
-// noticed by who reads.
+// send writes commands at once, each as an array. A connection that broke is noticed by who reads.
 func (c *client) send(lines ...string) {
 	var b []byte
 	for _, l := range lines {

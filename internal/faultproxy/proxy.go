@@ -36,9 +36,8 @@ type Option func(*Proxy)
 // WithTLS makes clients speak TLS to the proxy.
 func WithTLS(config *tls.Config) Option { return func(p *Proxy) { p.tls = config } }
 
-// Start runs a proxy in front of the server at an address until t ends. The
-// server need not be there yet: a client whose connection can't be passed on
-// has it reset.
+// Start runs a proxy in front of the server at an address until t ends. The server need not be
+// there yet: a client whose connection can't be passed on has it reset.
 func Start(t testing.TB, server string, options ...Option) *Proxy {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -57,7 +56,8 @@ func Start(t testing.TB, server string, options ...Option) *Proxy {
 // Addr returns where clients connect, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// To makes the proxy pass new connections on to another server. Those that are open stay where they are.
+// To makes the proxy pass new connections on to another server. Those that are open stay where they
+// are.
 func (p *Proxy) To(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,16 +133,15 @@ func (p *Proxy) Refuse() {
 	p.refuse = true
 }
 
-// StallHandshakes accepts new connections and leaves them unanswered until
-// Heal, which resets them.
+// StallHandshakes accepts new connections and leaves them unanswered until Heal, which resets them.
 func (p *Proxy) StallHandshakes() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mute = true
 }
 
-// Heal ends all faults: rules are removed, what was held or stalled goes on its
-// way, and connections that have lost bytes are reset.
+// Heal ends all faults: rules are removed, what was held or stalled goes on its way, and
+// connections that have lost bytes are reset.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	rules, parked := p.rules, p.parked

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// What passes is what a server says without the proxy, byte for byte, however
-// the bytes are cut on their way.
+// What passes is what a server says without the proxy, byte for byte, however the bytes are cut on
+// their way.
 func TestProxy_ChangesNothingWithoutAFault(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
 	p := Start(t, s.Addr())
@@ -137,7 +137,8 @@ func TestFault_OfACommand(t *testing.T) {
 	}
 }
 
-// A client that waits gets its replies once the rule is released, and the rule keeps nothing from then on.
+// A client that waits gets its replies once the rule is released, and the rule keeps nothing from
+// then on.
 func TestFault_WhatIsHeldIsReleased(t *testing.T) {
 	_, p := startEcho(t)
 	for name, hold := range map[string]func(Fault) *Rule{
@@ -182,8 +183,8 @@ func TestFault_DelayLastsAsLongAsItSays(t *testing.T) {
 	}
 }
 
-// Confirmations and messages are not replies to commands, and a confirmation
-// belongs to its SUBSCRIBE: in both protocols.
+// Confirmations and messages are not replies to commands, and a confirmation belongs to its
+// SUBSCRIBE: in both protocols.
 func TestProxy_MessagesAreNotReplies(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // the channels here are not those of locks
 	p := Start(t, s.Addr())

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Frames beyond these bounds count as no RESP. They are those of servers, or
-// above.
+// Frames beyond these bounds count as no RESP. They are those of servers, or above.
 const (
 	maxLine   = 1 << 20
 	maxBulk   = 512 << 20
@@ -17,11 +16,10 @@ const (
 
 var errNotRESP = errors.New("faultproxy: not RESP")
 
-// splitter cuts a stream into frames: whole commands or whole replies. Frames
-// and rest, put together, are what was written to it, whatever that is.
+// splitter cuts a stream into frames: whole commands or whole replies. Frames and rest, put
+// together, are what was written to it, whatever that is.
 type splitter struct {
-	// inline: a line that begins with no type of RESP is a frame of its own,
-	// as in "PING\r\n".
+	// inline: a line that begins with no type of RESP is a frame of its own, as in "PING\r\n".
 	inline bool
 
 	buf  []byte // from the start of the frame in hand
@@ -32,8 +30,8 @@ type splitter struct {
 
 func (s *splitter) write(p []byte) { s.buf = append(s.buf, p...) }
 
-// next returns the next whole frame, or nil if there is none yet, or none any
-// more. The frame is not overwritten later.
+// next returns the next whole frame, or nil if there is none yet, or none any more. The frame is
+// not overwritten later.
 func (s *splitter) next() []byte {
 	if s.err != nil || len(s.buf) == 0 {
 		return nil
@@ -70,8 +68,7 @@ func (s *splitter) rest() []byte {
 	return rest
 }
 
-// line returns the length of the first line, its end included, or 0 if there
-// is none yet.
+// line returns the length of the first line, its end included, or 0 if there is none yet.
 func line(b []byte) (int, error) {
 	i := bytes.IndexByte(b[:min(len(b), maxLine)], '\n')
 	if i < 0 && len(b) >= maxLine {
@@ -80,8 +77,8 @@ func line(b []byte) (int, error) {
 	return i + 1, nil
 }
 
-// value returns the length of what begins b, up to its first child: all of a
-// string, the header of an array. The length is 0 if more bytes are needed.
+// value returns the length of what begins b, up to its first child: all of a string, the header of
+// an array. The length is 0 if more bytes are needed.
 func value(b []byte) (n, children int, err error) {
 	n, err = line(b)
 	if n == 0 || err != nil {
@@ -132,8 +129,8 @@ func length(text string, most int) (int, error) {
 	return n, nil
 }
 
-// parseCommand returns the words of a command: none if the server will not
-// answer it, or if it is no command.
+// parseCommand returns the words of a command: none if the server will not answer it, or if it is
+// no command.
 func parseCommand(frame []byte) (args []string) {
 	if frame[0] != '*' {
 		return strings.Fields(string(frame))
@@ -173,8 +170,8 @@ var confirms = map[string]string{
 	"UNSUBSCRIBE": "unsubscribe", "PUNSUBSCRIBE": "punsubscribe", "SUNSUBSCRIBE": "sunsubscribe",
 }
 
-// pushKind returns the first word of a push, or "" if the frame is a reply.
-// subscribed says that arrays may be pushes, as in RESP2.
+// pushKind returns the first word of a push, or "" if the frame is a reply. subscribed says that
+// arrays may be pushes, as in RESP2.
 func pushKind(frame []byte, subscribed bool) string {
 	frame = afterAttributes(frame)
 	if len(frame) == 0 || frame[0] != '>' && !(frame[0] == '*' && subscribed) {

@@ -85,8 +85,8 @@ func TestSplitter_TellsPushesFromReplies(t *testing.T) {
 	}
 }
 
-// No byte is lost or made up, where it is cut does not depend on how the bytes
-// come in, and nothing that comes makes the reading of commands panic.
+// No byte is lost or made up, where it is cut does not depend on how the bytes come in, and nothing
+// that comes makes the reading of commands panic.
 func FuzzSplitter(f *testing.F) {
 	for _, seed := range frames {
 		f.Add([]byte(seed), uint8(3))

@@ -21,9 +21,9 @@ func newCmd(c *Conn, args []string) Cmd {
 	return Cmd{Conn: c, Name: strings.ToUpper(args[0]), Args: args}
 }
 
-// A Match chooses commands. It is a value: each method returns a narrower one
-// and leaves its receiver alone. A command must meet all conditions; those
-// that do are counted, and Nth, From and Chance choose among them.
+// A Match chooses commands. It is a value: each method returns a narrower one and leaves its
+// receiver alone. A command must meet all conditions; those that do are counted, and Nth, From and
+// Chance choose among them.
 type Match struct {
 	where  []func(Cmd) bool
 	nth    int
@@ -44,8 +44,7 @@ func Command(names ...string) Match {
 	return Any().Where(func(c Cmd) bool { return slices.Contains(upper, c.Name) })
 }
 
-// Script matches the calls of a Lua script: an EVALSHA of its hash, or an EVAL
-// of its text.
+// Script matches the calls of a Lua script: an EVALSHA of its hash, or an EVAL of its text.
 func Script(text string) Match {
 	sum := sha1.Sum([]byte(text))
 	sha := hex.EncodeToString(sum[:])
@@ -54,8 +53,8 @@ func Script(text string) Match {
 	})
 }
 
-// Where adds a condition. It runs on a goroutine of the proxy, must not block,
-// and must not use the proxy.
+// Where adds a condition. It runs on a goroutine of the proxy, must not block, and must not use the
+// proxy.
 func (m Match) Where(f func(Cmd) bool) Match {
 	m.where = append(slices.Clip(m.where), f)
 	return m
@@ -64,8 +63,8 @@ func (m Match) Where(f func(Cmd) bool) Match {
 // OnConn matches on one connection only.
 func (m Match) OnConn(c *Conn) Match { return m.Where(func(cmd Cmd) bool { return cmd.Conn == c }) }
 
-// OnPubSub matches on connections that have sent a SUBSCRIBE or one of its kin,
-// from that command on; with false, on the others.
+// OnPubSub matches on connections that have sent a SUBSCRIBE or one of its kin, from that command
+// on; with false, on the others.
 func (m Match) OnPubSub(yes bool) Match {
 	return m.Where(func(cmd Cmd) bool { return cmd.Conn.PubSub() == yes })
 }
@@ -76,12 +75,10 @@ func (m Match) Nth(n int) Match { m.nth = n; return m }
 // From chooses the n-th match and all after it.
 func (m Match) From(n int) Match { m.from = n; return m }
 
-// Chance chooses each match with probability p. The same seed makes the same
-// choices.
+// Chance chooses each match with probability p. The same seed makes the same choices.
 func (m Match) Chance(p float64, seed uint64) Match { m.chance, m.seed = p, seed; return m }
 
-// On begins a rule for what m matches: the method of the result says what
-// happens then.
+// On begins a rule for what m matches: the method of the result says what happens then.
 func (p *Proxy) On(m Match) Fault { return Fault{p, m} }
 
 // A Fault is a rule that lacks what to do.
@@ -90,8 +87,7 @@ type Fault struct {
 	match Match
 }
 
-// A Rule is a fault that waits for its command. It stands until it is removed,
-// or the proxy healed.
+// A Rule is a fault that waits for its command. It stands until it is removed, or the proxy healed.
 type Rule struct {
 	proxy *Proxy
 	match Match
@@ -161,12 +157,12 @@ func (f Fault) HoldCommand() *Rule { return f.DelayCommand(-1) }
 // HoldReply keeps the reply, and what follows it, until Release.
 func (f Fault) HoldReply() *Rule { return f.DelayReply(-1) }
 
-// DelayCommand keeps the command, and what follows it, for d or until Release;
-// a negative d is no limit.
+// DelayCommand keeps the command, and what follows it, for d or until Release; a negative d is no
+// limit.
 func (f Fault) DelayCommand(d time.Duration) *Rule { return f.rule(&Rule{what: waitCommand, delay: d}) }
 
-// DelayReply keeps the reply, and what follows it, for d or until Release; a
-// negative d is no limit.
+// DelayReply keeps the reply, and what follows it, for d or until Release; a negative d is no
+// limit.
 func (f Fault) DelayReply(d time.Duration) *Rule { return f.rule(&Rule{what: waitReply, delay: d}) }
 
 // BlackHole makes the connection one, the command included.
@@ -184,8 +180,8 @@ func (f Fault) LoseReply() *Rule { return f.rule(&Rule{what: loseReply}) }
 // DuplicateReply sends the reply twice. The client is out of step from there on.
 func (f Fault) DuplicateReply() *Rule { return f.rule(&Rule{what: duplicateReply}) }
 
-// EditReply sends what edit returns in place of the reply. It runs on a
-// goroutine of the proxy, and must not block.
+// EditReply sends what edit returns in place of the reply. It runs on a goroutine of the proxy, and
+// must not block.
 func (f Fault) EditReply(edit func(cmd Cmd, reply []byte) []byte) *Rule {
 	return f.rule(&Rule{what: editReply, edit: edit})
 }
@@ -193,8 +189,8 @@ func (f Fault) EditReply(edit func(cmd Cmd, reply []byte) []byte) *Rule {
 // Observe does nothing, and takes a command from no other rule.
 func (f Fault) Observe() *Rule { return f.rule(&Rule{what: observe}) }
 
-// Fired returns a channel that is closed when the rule has done its work for
-// the first time; with a delay or a hold, when that begins.
+// Fired returns a channel that is closed when the rule has done its work for the first time; with a
+// delay or a hold, when that begins.
 func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
 // Count returns how often the rule has fired.
@@ -229,8 +225,7 @@ func (r *Rule) fire() {
 	r.once.Do(func() { close(r.fired) })
 }
 
-// chooses counts a command and tells whether the rule applies to it. The
-// proxy's mutex is held.
+// chooses counts a command and tells whether the rule applies to it. The proxy's mutex is held.
 func (r *Rule) chooses(c Cmd) bool {
 	for _, f := range r.match.where {
 		if !f(c) {

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Patience is how long a test waits for what must happen, on a machine that may be
-// busy. Where the end of a lease could do what something else should have done, the
-// lease is longer.
+// Patience is how long a test waits for what must happen, on a machine that may be busy. Where the
+// end of a lease could do what something else should have done, the lease is longer.
 const Patience = 25 * time.Second
 
 // Patient returns a context for what must not hang.
@@ -27,9 +26,10 @@ func Patient(t testing.TB) context.Context {
 	return c
 }
 
-// ByMessage runs do, which frees what a request of m waits for, and returns when the request is granted. It
-// fails if the message did not reach m, and only a later look of m helped. m looks every 5 s, so the request must not
-// wait for much longer than a second before. On a busy machine the message may take a while, and m may look meanwhile.
+// ByMessage runs do, which frees what a request of m waits for, and returns when the request is
+// granted. It fails if the message did not reach m, and only a later look of m helped. m looks
+// every 5 s, so the request must not wait for much longer than a second before. On a busy machine
+// the message may take a while, and m may look meanwhile.
 func ByMessage(t testing.TB, m *lockmgr.Manager, do func(), what ...any) {
 	t.Helper()
 	polls, begin := m.Stats().Polls, time.Now()
@@ -44,8 +44,8 @@ func CloseAtEnd(t testing.TB, m *lockmgr.Manager) {
 	t.Cleanup(func() { require.NoError(t, m.Close(Patient(t))) })
 }
 
-// Dial connects a manager, which is closed when t ends: see CloseAtEnd. The manager has no record of a process, unless
-// o names one: many tests count keys and commands.
+// Dial connects a manager, which is closed when t ends: see CloseAtEnd. The manager has no record
+// of a process, unless o names one: many tests count keys and commands.
 func Dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	o.Anonymous = o.Anonymous || o.Process == (lockmgr.Process{})
@@ -74,8 +74,7 @@ func Do(t testing.TB, s *redistest.Server, args ...string) string {
 	return redistest.Must(s.Do(args...))(t)
 }
 
-// Channel returns the channel of a lock. It does not ask the library, which may be
-// wrong.
+// Channel returns the channel of a lock. It does not ask the library, which may be wrong.
 func Channel(name string) string {
 	if strings.Contains(name, "{") {
 		return "redisson_lock__channel:" + name
@@ -96,9 +95,9 @@ func AwaitSubscribed(t testing.TB, s *redistest.Server, name string, n int) {
 	Eventually(t, func() bool { return Subscribers(t, s, name) == n }, "subscribers of %q: never %d", name, n)
 }
 
-// Eventually waits until something is so. Unlike require.Eventually it asks on the
-// test's own goroutine, so that what it calls may end the test. It asks less often while time
-// passes: many of those who ask send commands.
+// Eventually waits until something is so. Unlike require.Eventually it asks on the test's own
+// goroutine, so that what it calls may end the test. It asks less often while time passes: many of
+// those who ask send commands.
 func Eventually(t testing.TB, so func() bool, what ...any) {
 	t.Helper()
 	pause := time.Millisecond

@@ -32,8 +32,7 @@ func Troubles(names ...string) []Trouble {
 	return out
 }
 
-// misnamed is a folder where the file of the data would be, so that the data can't
-// be saved.
+// misnamed is a folder where the file of the data would be, so that the data can't be saved.
 const misnamed = "in-the-way"
 
 var troubles = []Trouble{

@@ -50,8 +50,7 @@ func Count[E lockmgr.Event](w *Witness, so func(E) bool) (n int) {
 	return n
 }
 
-// AwaitEvent returns the first event of a kind that meets a condition, be it past
-// or to come.
+// AwaitEvent returns the first event of a kind that meets a condition, be it past or to come.
 func AwaitEvent[E lockmgr.Event](t testing.TB, w *Witness, so func(E) bool) E {
 	t.Helper()
 	timeout := time.After(Patience)
@@ -71,8 +70,7 @@ func AwaitEvent[E lockmgr.Event](t testing.TB, w *Witness, so func(E) bool) E {
 	}
 }
 
-// Reached waits until there were n events of a kind. It returns false if done is
-// closed before.
+// Reached waits until there were n events of a kind. It returns false if done is closed before.
 func Reached[E lockmgr.Event](w *Witness, n int, done <-chan struct{}) bool {
 	for {
 		_, more := w.seen()

@@ -4,9 +4,9 @@
 //
 //	func TestMain(m *testing.M) { leakcheck.Main(m) }
 //
-// That catches a leak somewhere in the package. [Check] catches it in one test,
-// which is easier to read but cannot be used beside parallel tests: whatever
-// they have running would be taken for a leak.
+// That catches a leak somewhere in the package. [Check] catches it in one test, which is easier to
+// read but cannot be used beside parallel tests: whatever they have running would be taken for a
+// leak.
 //
 // Goroutines only are looked at, not child processes or open files.
 package leakcheck
@@ -22,24 +22,23 @@ import (
 	"time"
 )
 
-// grace is how long a goroutine may take to end after its test did. A stopped
-// loop needs a moment to be scheduled for the last time, more so on a busy
-// machine, and a real leak never ends however long one waits.
+// grace is how long a goroutine may take to end after its test did. A stopped loop needs a moment
+// to be scheduled for the last time, more so on a busy machine, and a real leak never ends however
+// long one waits.
 const grace = 10 * time.Second
 
-// Main runs the tests of a binary and ends the process with their exit code,
-// or with 1 if all passed but goroutines were still there 10 s later. It prints
-// their stacks to standard error. It does not return.
+// Main runs the tests of a binary and ends the process with their exit code, or with 1 if all
+// passed but goroutines were still there 10 s later. It prints their stacks to standard error. It
+// does not return.
 //
-// After a failed run nothing is checked: a test that stopped half way leaves
-// goroutines behind for that very reason.
+// After a failed run nothing is checked: a test that stopped half way leaves goroutines behind for
+// that very reason.
 func Main(m *testing.M) {
 	os.Exit(run(m.Run, os.Stderr, grace))
 }
 
-// Check fails t if goroutines that were started after this call are still
-// there 10 s after t and all its later cleanups have ended. Call it first in a
-// test, so that its cleanup runs last.
+// Check fails t if goroutines that were started after this call are still there 10 s after t and
+// all its later cleanups have ended. Call it first in a test, so that its cleanup runs last.
 func Check(t testing.TB) {
 	t.Helper()
 	check(t, grace)
@@ -69,8 +68,8 @@ func check(t testing.TB, grace time.Duration) {
 	})
 }
 
-// await returns the stacks that are still there when grace is over, or nothing
-// as soon as there are none.
+// await returns the stacks that are still there when grace is over, or nothing as soon as there are
+// none.
 func await(known map[string]bool, grace time.Duration) []string {
 	deadline := time.Now().Add(grace)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -82,8 +81,8 @@ func await(known map[string]bool, grace time.Duration) []string {
 	}
 }
 
-// stray returns the stacks of all goroutines but the caller's, the known ones
-// and those of the runtime and of package testing.
+// stray returns the stacks of all goroutines but the caller's, the known ones and those of the
+// runtime and of package testing.
 func stray(known map[string]bool) []string {
 	var out []string
 	// The caller's own stack is always the first one.
@@ -104,16 +103,16 @@ func allStacks() []string {
 	}
 }
 
-// id returns "goroutine 7", the start of a stack's first line. The runtime
-// never gives a number out twice.
+// id returns "goroutine 7", the start of a stack's first line. The runtime never gives a number out
+// twice.
 func id(stack string) string {
 	head, _, _ := strings.Cut(stack, " [")
 	return head
 }
 
-// ownedByRuntime tells goroutines apart that nobody's test has started: the
-// test runner's own, signal delivery, profiles and finalizers. A goroutine
-// that a test started has none of these frames, not even its creator's.
+// ownedByRuntime tells goroutines apart that nobody's test has started: the test runner's own,
+// signal delivery, profiles and finalizers. A goroutine that a test started has none of these
+// frames, not even its creator's.
 func ownedByRuntime(stack string) bool {
 	for _, frame := range []string{
 		"\ntesting.(*M).",         // the main goroutine, its alarm

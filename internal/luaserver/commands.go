@@ -14,7 +14,8 @@ import (
 type command struct {
 	kind Kind // what the key must hold; any if zero
 	min  int  // of words
-	// writes says that it is a command that writes, and grows that servers without memory refuse it.
+	// writes says that it is a command that writes, and grows that servers without memory refuse
+	// it.
 	writes, grows bool
 	run           func(k *Keyspace, v *Value, args []string) any
 }

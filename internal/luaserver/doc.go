@@ -1,5 +1,5 @@
-// Package luaserver runs Lua scripts on keys in memory, in place of a Redis server. Simulations use it:
-// they move its clock, and a run can be repeated exactly.
+// Package luaserver runs Lua scripts on keys in memory, in place of a Redis server. Simulations use
+// it: they move its clock, and a run can be repeated exactly.
 //
 //	Engine     runs a Script, by gopher-lua         engine.go
 //	   │ redis.call, redis.pcall
@@ -9,9 +9,10 @@
 //	   ▼
 //	Keyspace   keys with an end, by a Clock         keys.go, commands.go
 //
-// Package lockmgr/internal/sim uses all of it. Package internal/clientsim uses Engine and Keyspace, and
-// has servers with connections of its own. TestServer_LikeRedis, in lockmgr/internal/sim/server, compares
-// Engine and Server with a real server, for every script of the library.
+// Package lockmgr/internal/sim uses all of it. Package internal/clientsim uses Engine and Keyspace,
+// and has servers with connections of its own. TestServer_LikeRedis, in
+// lockmgr/internal/sim/server, compares Engine and Server with a real server, for every script of
+// the library.
 //
 // # What it does as Redis does
 //
@@ -28,9 +29,9 @@
 //
 // # What it does not
 //
-// There are no slots, users, databases, connections, replicas, persistence or eviction, and there is
-// no check that a script names its keys. There is one namespace for classic and sharded channels.
-// Scripts may set global variables. Lua has the parts base, table, string and math only. A command that is
-// not in commands.go fails with an error that says so. Of those that scripts use, HSCAN is missing: the
-// script inspect needs it for a record of more than 1,000 fields.
+// There are no slots, users, databases, connections, replicas, persistence or eviction, and there
+// is no check that a script names its keys. There is one namespace for classic and sharded
+// channels. Scripts may set global variables. Lua has the parts base, table, string and math only.
+// A command that is not in commands.go fails with an error that says so. Of those that scripts use,
+// HSCAN is missing: the script inspect needs it for a record of more than 1,000 fields.
 package luaserver

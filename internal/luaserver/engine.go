@@ -124,8 +124,7 @@ func (e *Engine) list(words []string) *lua.LTable {
 	return t
 }
 
-// redis is redis.call, which raises errors, or redis.pcall, which returns
-// them.
+// redis is redis.call, which raises errors, or redis.pcall, which returns them.
 func (e *Engine) redis(l *lua.LState, raise bool) int {
 	args := e.words[:0]
 	var v any

@@ -18,8 +18,8 @@ type Keyspace struct {
 	Skew time.Duration
 	// ReplicationID is what INFO tells of the server: hexadecimal digits. A failover changes it.
 	ReplicationID string
-	// Values has the value of each key. Those that have expired may still be there:
-	// Get removes them.
+	// Values has the value of each key. Those that have expired may still be there: Get removes
+	// them.
 	Values map[string]*Value
 }
 
@@ -79,8 +79,8 @@ func (k *Keyspace) Put(key string, v *Value, life int64) {
 	k.Values[key] = v
 }
 
-// Fields returns the fields of a hash, which must not be changed. It returns nil if there is
-// no such hash.
+// Fields returns the fields of a hash, which must not be changed. It returns nil if there is no
+// such hash.
 func (k *Keyspace) Fields(key string) []Field {
 	if v := k.Get(key); v != nil && v.Kind == Hash {
 		return v.Fields
@@ -88,8 +88,8 @@ func (k *Keyspace) Fields(key string) []Field {
 	return nil
 }
 
-// End returns the time since 1970 at which a key is still there, and whether it is there.
-// A key without an end has the largest Duration.
+// End returns the time since 1970 at which a key is still there, and whether it is there. A key
+// without an end has the largest Duration.
 func (k *Keyspace) End(key string) (end time.Duration, there bool) {
 	v := k.Get(key)
 	switch {

@@ -12,12 +12,12 @@ import (
 // numbers.
 type Server struct {
 	*Keyspace
-	// Deliver is called for each subscriber of a channel that a message is published to,
-	// in the order in which they subscribed, while the command runs. It may be nil, and must
-	// not call the Server.
+	// Deliver is called for each subscriber of a channel that a message is published to, in the
+	// order in which they subscribed, while the command runs. It may be nil, and must not call the
+	// Server.
 	Deliver func(subscriber int, channel, message string)
-	// OOM makes commands that need memory fail, unless they come after a command that
-	// writes in the same script.
+	// OOM makes commands that need memory fail, unless they come after a command that writes in the
+	// same script.
 	OOM bool
 	// Refused has the errors of commands that the user may not use, by their names in capital
 	// letters.

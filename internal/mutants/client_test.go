@@ -1,7 +1,7 @@
 package mutants
 
-// scriptMutants break the contract in the header of each script: it takes nothing that others hold, shortens
-// no life, is safe to repeat, and tells those who wait.
+// scriptMutants break the contract in the header of each script: it takes nothing that others hold,
+// shortens no life, is safe to repeat, and tells those who wait.
 var scriptMutants = []mutant{
 	{"acquire.lua", "takes what others hold", scripts + "acquire.lua", "", "if not ours then", "if false then", tables + "TestScripts"},
 	{"acquire.lua", "shortens a life", scripts + "acquire.lua", "", "ours ~= 4 or ttl < tonumber(ARGV[1])", "true", tables + "TestScripts"},
@@ -51,8 +51,8 @@ var scriptMutants = []mutant{
 	{"fair_acquire.lua", "a place that leaves keeps what it was granted", scripts + "fair_acquire.lua", "", " or carries(leaving)", "", grantTables},
 }
 
-// clientMutants break the promises of docs/guarantees.md that the core alone can't keep, and the rules of the
-// doc.go of wire, notify, renewal, futures and actor.
+// clientMutants break the promises of docs/guarantees.md that the core alone can't keep, and the
+// rules of the doc.go of wire, notify, renewal, futures and actor.
 var clientMutants = []mutant{
 	{"deadline", "counted from the answer, in the lane", wire, "Lane.reply", "o.replies.Replies = append(", "op.Sent = l.cfg.Now()\n\to.replies.Replies = append(", client + "TestAnswer_SlowOneProlongsNoLease"},
 	{"deadline", "renewals wait for others", wire, "Lane.wake", "len(l.renewals) > 0", "len(l.renewals) > 0 && l.flying == 0", wires + "TestLane_RenewalsHaveTheirOwnSender"},

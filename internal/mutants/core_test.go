@@ -1,8 +1,8 @@
 package mutants
 
-// coreMutants break the rules of lockmgr/internal/core/doc.go, in its order. Most are caught by seeds of the
-// simulation. A story catches a mutant that seeds find late or never, as another rule makes up for the broken
-// one, only later.
+// coreMutants break the rules of lockmgr/internal/core/doc.go, in its order. Most are caught by
+// seeds of the simulation. A story catches a mutant that seeds find late or never, as another rule
+// makes up for the broken one, only later.
 var coreMutants = []mutant{
 	{"deadline", "counted from the reply", machine, "Machine.acquired", "op.Sent, op.Sent", "m.now, m.now", seeds},
 	{"deadline", "renewal counted from the reply", machine, "Machine.renewed", "r.Op.Sent", "m.now", seeds},

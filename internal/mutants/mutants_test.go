@@ -131,8 +131,8 @@ func declared(t *testing.T, pkg, test string) bool {
 	return strings.Contains(testsOf[pkg], "\nfunc "+test+"(")
 }
 
-// TestMutants shows that each rule has a test which notices when it is broken.
-// Each mutant is a subtest.
+// TestMutants shows that each rule has a test which notices when it is broken. Each mutant is a
+// subtest.
 func TestMutants(t *testing.T) {
 	if !*run {
 		t.Skip("SKIPPED: builds and runs a test binary for each of some 180 mutants, in a quarter of an hour on two idle cores: -mutants -timeout 0")
@@ -172,9 +172,9 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// time returns for how long the tests of a mutant may run. Most take a few
-// seconds, so a test that takes longer hangs, and the table says so. A simulation
-// takes longer, and must not pass for one that hangs.
+// time returns for how long the tests of a mutant may run. Most take a few seconds, so a test that
+// takes longer hangs, and the table says so. A simulation takes longer, and must not pass for one
+// that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
 	case m.by == setSeeds, m.by == fairSeeds:
@@ -202,8 +202,7 @@ func (m *mutant) arguments() []string {
 	return args
 }
 
-// hunt builds the tests of a mutant and runs those that must catch it. It
-// returns what caught it.
+// hunt builds the tests of a mutant and runs those that must catch it. It returns what caught it.
 func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
 	path, text, err := m.apply()
 	if err != nil {

@@ -21,13 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apply returns the file that a mutant changes, from the root of the
-// repository, and its text with the change.
+// apply returns the file that a mutant changes, from the root of the repository, and its text with
+// the change.
 //
-// The place is found by the tokens of Go in one function: a mutant survives new
-// comments, new line breaks, a move of the function to another file, and changes
-// of other functions. It must be found exactly once, so that a mutant whose place
-// is gone is noticed.
+// The place is found by the tokens of Go in one function: a mutant survives new comments, new line
+// breaks, a move of the function to another file, and changes of other functions. It must be found
+// exactly once, so that a mutant whose place is gone is noticed.
 func (m *mutant) apply() (file, text string, err error) {
 	if strings.HasSuffix(m.in, ".lua") {
 		src, err := os.ReadFile(filepath.Join(root, m.in))
@@ -109,8 +108,8 @@ func sources(dir string) ([]source, error) {
 	return files, nil
 }
 
-// functionsOf returns where the functions of a file are. A method's name is that of its type, a dot, and
-// its own.
+// functionsOf returns where the functions of a file are. A method's name is that of its type, a
+// dot, and its own.
 func functionsOf(src []byte) (map[string][]span, error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, "", src, parser.SkipObjectResolution)
@@ -176,8 +175,8 @@ func begins(in, with []lexeme) bool {
 		slices.EqualFunc(in[:len(with)], with, func(a, b lexeme) bool { return a.text == b.text })
 }
 
-// compiles reports what is wrong with the text of a file. The file is checked in
-// full, and of the others in its package the declarations.
+// compiles reports what is wrong with the text of a file. The file is checked in full, and of the
+// others in its package the declarations.
 func compiles(t *testing.T, file, text string) error {
 	dir := filepath.Dir(file)
 	all, err := sources(dir)

@@ -1,7 +1,7 @@
 //go:build !race
 
-// Package raced tells tests whether the race detector is on. It makes them ten
-// times slower, so those that repeat themselves by seed do so less often.
+// Package raced tells tests whether the race detector is on. It makes them ten times slower, so
+// those that repeat themselves by seed do so less often.
 package raced
 
 // On reports whether the race detector is on.

@@ -14,15 +14,14 @@ type Node interface {
 	comparable
 	Addr() string
 	Port() int
-	// Do sends a command and returns the reply as text, an array's elements on lines of
-	// their own.
+	// Do sends a command and returns the reply as text, an array's elements on lines of their own.
 	Do(words ...string) (string, error)
 }
 
 // A Cluster is some servers that form a Redis Cluster.
 type Cluster[N Node] struct {
-	// Nodes are the masters, which divide the slots evenly, and then the replicas: replica i
-	// is one of master i modulo the number of masters. Failovers change these roles.
+	// Nodes are the masters, which divide the slots evenly, and then the replicas: replica i is one
+	// of master i modulo the number of masters. Failovers change these roles.
 	Nodes   []N
 	Masters int
 }
@@ -33,8 +32,8 @@ const slots = 1 << 14
 // formTimeout bounds the time until a cluster serves all slots.
 const formTimeout = 20 * time.Second
 
-// Args are the arguments of a node's command line. A master that does not answer for a second
-// is failed over to its replica.
+// Args are the arguments of a node's command line. A master that does not answer for a second is
+// failed over to its replica.
 func Args() []string {
 	return []string{
 		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0",
@@ -93,8 +92,8 @@ func (c *Cluster[N]) Agree(deadline time.Time) error {
 	return nil
 }
 
-// agrees returns nil if a node knows all others and serves, and if, as a replica, it has
-// its master's data.
+// agrees returns nil if a node knows all others and serves, and if, as a replica, it has its
+// master's data.
 func (c *Cluster[N]) agrees(n N) error {
 	info, err := n.Do("CLUSTER", "INFO")
 	if err != nil {
@@ -126,8 +125,8 @@ func (c *Cluster[N]) Addrs() (all []string) {
 	return all
 }
 
-// Owner returns the node that serves a key's slot, as the first node that knows says. It is
-// the zero N while a failover is going on.
+// Owner returns the node that serves a key's slot, as the first node that knows says. It is the
+// zero N while a failover is going on.
 func (c *Cluster[N]) Owner(key string) (owner N) {
 	for _, n := range c.Nodes {
 		slot, err := n.Do("CLUSTER", "KEYSLOT", key)

@@ -32,8 +32,8 @@ type Local struct {
 	dir string
 }
 
-// StartLocal runs a cluster of some masters, each with some replicas, and returns when it
-// serves. It ends with Stop.
+// StartLocal runs a cluster of some masters, each with some replicas, and returns when it serves.
+// It ends with Stop.
 func StartLocal(binary string, masters, replicas int) (*Local, error) {
 	dir, err := os.MkdirTemp("", "holdfast-cluster-")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package redisserver runs redis-server and valkey-server processes on free
-// loopback ports. Tests use it through internal/redistest, which skips a test where
-// there is no server. The bench has no test and uses it directly.
+// Package redisserver runs redis-server and valkey-server processes on free loopback ports. Tests
+// use it through internal/redistest, which skips a test where there is no server. The bench has no
+// test and uses it directly.
 package redisserver
 
 import (
@@ -30,9 +30,8 @@ var (
 const (
 	// startTimeout is generous: the machine may be busy with other tests.
 	startTimeout = 20 * time.Second
-	// attempts is how many ports Start tries. A free port can be taken before
-	// the child binds it, and a cluster node refuses the upper ports, as its
-	// bus listens 10000 above.
+	// attempts is how many ports Start tries. A free port can be taken before the child binds it,
+	// and a cluster node refuses the upper ports, as its bus listens 10000 above.
 	attempts = 10
 	// pause is the time between two looks at a server that starts.
 	pause = 5 * time.Millisecond
@@ -42,9 +41,8 @@ const (
 	bindTime = 500 * time.Millisecond
 )
 
-// Find returns the path of the server's binary: of the one that is asked for by
-// name or path, or if asked is empty, of the first that PATH has. It fails with
-// ErrNone in the second case only.
+// Find returns the path of the server's binary: of the one that is asked for by name or path, or if
+// asked is empty, of the first that PATH has. It fails with ErrNone in the second case only.
 func Find(asked string) (string, error) {
 	if asked != "" {
 		return exec.LookPath(asked)
@@ -57,8 +55,8 @@ func Find(asked string) (string, error) {
 	return "", ErrNone
 }
 
-// A Server is a child redis-server or valkey-server. Its fields must be set before
-// Start. Its methods may be called from any goroutine, after Start has returned.
+// A Server is a child redis-server or valkey-server. Its fields must be set before Start. Its
+// methods may be called from any goroutine, after Start has returned.
 type Server struct {
 	Binary   string // path of the program
 	Dir      string // an existing folder for its data and its log
@@ -72,9 +70,9 @@ type Server struct {
 	name string
 }
 
-// Start runs a child on a free loopback port and returns when it answers. It keeps
-// nothing on disk unless args say so; args come last on its command line. The user
-// that Start looks at it as must be allowed PING and INFO.
+// Start runs a child on a free loopback port and returns when it answers. It keeps nothing on disk
+// unless args say so; args come last on its command line. The user that Start looks at it as must
+// be allowed PING and INFO.
 func (s *Server) Start(as resp.Login, args ...string) error {
 	var err error
 	for range attempts {
@@ -88,16 +86,15 @@ func (s *Server) Start(as resp.Login, args ...string) error {
 	return err
 }
 
-// Restart kills the child if it runs and starts another on the same port. Its data
-// is gone, unless args keep it ("--appendonly", "yes"). Restart returns when the
-// child answers and has loaded its data.
+// Restart kills the child if it runs and starts another on the same port. Its data is gone, unless
+// args keep it ("--appendonly", "yes"). Restart returns when the child answers and has loaded its
+// data.
 func (s *Server) Restart(as resp.Login, args ...string) error {
 	s.Kill()
 	return s.launch(as, args)
 }
 
-// Addr returns the server's address, "127.0.0.1:port". It stays the same over a
-// Restart.
+// Addr returns the server's address, "127.0.0.1:port". It stays the same over a Restart.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Port returns the server's port.
@@ -110,16 +107,16 @@ func (s *Server) PID() int {
 	return s.proc.PID()
 }
 
-// Name returns the kind and version of the server: "redis 7.0.15". It is empty if
-// the server refuses to tell.
+// Name returns the kind and version of the server: "redis 7.0.15". It is empty if the server
+// refuses to tell.
 func (s *Server) Name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.name
 }
 
-// Kill ends the child as a crash would (SIGKILL) and returns when it has ended.
-// Without a running child it does nothing.
+// Kill ends the child as a crash would (SIGKILL) and returns when it has ended. Without a running
+// child it does nothing.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +132,7 @@ func (s *Server) Running() bool {
 	return s.proc != nil && !ended(s.proc)
 }
 
-// Signal sends sig to the child. It fails with [os.ErrProcessDone] if the child has
-// ended.
+// Signal sends sig to the child. It fails with [os.ErrProcessDone] if the child has ended.
 func (s *Server) Signal(sig os.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,9 +189,8 @@ func (s *Server) launch(as resp.Login, args []string) error {
 func (s *Server) awaitReady(as resp.Login) error {
 	for deadline := time.Now().Add(startTimeout); ; {
 		_, err := resp.Do(s.Addr(), as, time.Second, "PING")
-		// While it loads its data, a server answers with an error. Rules in args may
-		// forbid PING to the default user. A user with a name is refused only by
-		// another server.
+		// While it loads its data, a server answers with an error. Rules in args may forbid PING to
+		// the default user. A user with a name is refused only by another server.
 		refused, answered := err.(resp.Error)
 		if err == nil || answered && as.User == "" && !strings.HasPrefix(string(refused), "LOADING") {
 			if s.owns(as) {
@@ -214,9 +209,9 @@ func (s *Server) awaitReady(as resp.Login) error {
 	}
 }
 
-// owns reports whether it is s.proc that answers, and not another server that took
-// the port first while s.proc is about to end for that reason. A server that refuses
-// to tell its pid counts as ours if s.proc goes on for bindTime.
+// owns reports whether it is s.proc that answers, and not another server that took the port first
+// while s.proc is about to end for that reason. A server that refuses to tell its pid counts as
+// ours if s.proc goes on for bindTime.
 func (s *Server) owns(as resp.Login) bool {
 	info, err := resp.Do(s.Addr(), as, time.Second, "INFO", "server")
 	if err != nil {
@@ -251,8 +246,8 @@ func ended(p *child.Process) bool {
 	}
 }
 
-// freePort asks the system for a port that nobody listens on. It may be taken
-// again before the child binds it: see attempts.
+// freePort asks the system for a port that nobody listens on. It may be taken again before the
+// child binds it: see attempts.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,7 +24,8 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// Another server on the port answers PING, if only with a refusal. It must not be taken for the child.
+// Another server on the port answers PING, if only with a refusal. It must not be taken for the
+// child.
 func TestServer_NoticesAnotherOneOnItsPort(t *testing.T) {
 	stranger := redistest.Start(t).Unrestricted() // it tells its pid
 	notice := func() {

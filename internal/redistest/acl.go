@@ -11,8 +11,8 @@ import (
 const (
 	envLeast = "HOLDFAST_LEAST_PRIVILEGE"
 
-	// adminUser may do everything on a restricted server. The password keeps
-	// nobody out: the server listens on loopback for as long as a test runs.
+	// adminUser may do everything on a restricted server. The password keeps nobody out: the server
+	// listens on loopback for as long as a test runs.
 	adminUser     = "redistest"
 	adminPassword = "redistest-may-do-everything"
 )
@@ -26,16 +26,15 @@ const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel 
 // leastChannels are those of all locks.
 const leastChannels = "&redisson_lock__channel:* &redisson_rwlock:* &redisson_sc:*"
 
-// leastPrivilege tells whether a server with these args is to restrict its
-// default user. Args that bring users of their own are left alone.
+// leastPrivilege tells whether a server with these args is to restrict its default user. Args that
+// bring users of their own are left alone.
 func leastPrivilege(args []string) bool {
 	return os.Getenv(envLeast) == "1" && !slices.Contains(args, "--user") && !slices.Contains(args, "--aclfile")
 }
 
-// Unrestricted lets the default user do everything again, over restarts too,
-// on a server that HOLDFAST_LEAST_PRIVILEGE=1 has restricted: for tests that
-// act as an administrator by a connection of their own, or that test rules.
-// Elsewhere it does nothing. It returns s.
+// Unrestricted lets the default user do everything again, over restarts too, on a server that
+// HOLDFAST_LEAST_PRIVILEGE=1 has restricted: for tests that act as an administrator by a connection
+// of their own, or that test rules. Elsewhere it does nothing. It returns s.
 func (s *Server) Unrestricted() *Server {
 	s.t.Helper()
 	s.mu.Lock()
@@ -64,10 +63,9 @@ func (s *Server) secret() string {
 	return "nopass"
 }
 
-// rules returns the arguments that restrict the default user from the server's
-// first moment on, so that clients that reconnect to a restarted server never
-// find it open. Replicas of a restricted server must be somebody else. The caller
-// holds s.mu.
+// rules returns the arguments that restrict the default user from the server's first moment on, so
+// that clients that reconnect to a restarted server never find it open. Replicas of a restricted
+// server must be somebody else. The caller holds s.mu.
 func (s *Server) rules() []string {
 	if !s.restricted {
 		return nil
@@ -80,8 +78,8 @@ func (s *Server) rules() []string {
 	return append(args, "--masteruser", adminUser, "--masterauth", adminPassword)
 }
 
-// grantSetInfo allows what newer clients tell newer servers. Older servers do
-// not know it, and would not start with such a rule.
+// grantSetInfo allows what newer clients tell newer servers. Older servers do not know it, and
+// would not start with such a rule.
 func (s *Server) grantSetInfo(admin resp.Login) {
 	_, _ = s.do(admin, "ACL", "SETUSER", "default", "+client|setinfo")
 }

@@ -18,10 +18,10 @@ type Cluster struct {
 // clusterTimeout bounds the time until replicas and Sentinels know their master.
 const clusterTimeout = 20 * time.Second
 
-// StartCluster runs a cluster of some masters, each with some replicas, and returns when all
-// nodes agree on it. A master that does not answer for a second is failed over to its
-// replica. Its nodes are killed when t ends. Where there is no server to run, t is skipped:
-// see [Start]. args come last on the command line of each node.
+// StartCluster runs a cluster of some masters, each with some replicas, and returns when all nodes
+// agree on it. A master that does not answer for a second is failed over to its replica. Its nodes
+// are killed when t ends. Where there is no server to run, t is skipped: see [Start]. args come
+// last on the command line of each node.
 func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -35,8 +35,8 @@ func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 	return c
 }
 
-// startNode starts a server that is in cluster mode. It has no access rules: cluster nodes
-// have too many commands of their own.
+// startNode starts a server that is in cluster mode. It has no access rules: cluster nodes have too
+// many commands of their own.
 func startNode(t testing.TB, args []string) *Server {
 	t.Helper()
 	return startPlain(t, "", append(rediscluster.Args(), args...))
@@ -60,9 +60,9 @@ type Moving struct {
 	slot    string
 }
 
-// Movable returns a name of a form, with a number in it, whose slot belongs to the first master at the
-// start. All moves that [Cluster.BeginMove] begins go from there to the second one: if one soon follows
-// another in the opposite direction, a slot may fall back.
+// Movable returns a name of a form, with a number in it, whose slot belongs to the first master at
+// the start. All moves that [Cluster.BeginMove] begins go from there to the second one: if one soon
+// follows another in the opposite direction, a slot may fall back.
 func (c *Cluster) Movable(t testing.TB, form string) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -77,8 +77,8 @@ func (c *Cluster) Movable(t testing.TB, form string) string {
 	}
 }
 
-// BeginMove begins to move the slot of a key that is movable. Its keys stay until Migrate or Finish is
-// called.
+// BeginMove begins to move the slot of a key that is movable. Its keys stay until Migrate or Finish
+// is called.
 func (c *Cluster) BeginMove(t testing.TB, key string) *Moving {
 	t.Helper()
 	m := &Moving{From: c.Nodes[0], To: c.Nodes[1], t: t, cluster: c, key: key}

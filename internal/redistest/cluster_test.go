@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// startLimit is how long a cluster or Sentinels may take to be ready, if no other test of the package
-// runs. Tests that run beside others have more time.
+// startLimit is how long a cluster or Sentinels may take to be ready, if no other test of the
+// package runs. Tests that run beside others have more time.
 const startLimit = 10 * time.Second
 
 // Six nodes are a cluster within ten seconds, and a killed master is replaced.

@@ -33,15 +33,15 @@ const notice = `
 
 var noticeOnce sync.Once
 
-// Need ends the test as Start does if there is no server: for tests whose parts
-// start servers, and that would miss what those parts find.
+// Need ends the test as Start does if there is no server: for tests whose parts start servers, and
+// that would miss what those parts find.
 func Need(t testing.TB) {
 	t.Helper()
 	find(t)
 }
 
-// find returns the path of the server's binary, or ends the test: skipped when
-// there is none, failed when there has to be one.
+// find returns the path of the server's binary, or ends the test: skipped when there is none,
+// failed when there has to be one.
 func find(t testing.TB) string {
 	t.Helper()
 	return findOr(t, os.Stderr, &noticeOnce)
@@ -54,8 +54,8 @@ func findOr(t testing.TB, w io.Writer, once *sync.Once) string {
 	case err == nil:
 		return path
 	case !errors.Is(err, redisserver.ErrNone):
-		// A binary that was asked for by name and is not there is a mistake,
-		// never a reason to skip.
+		// A binary that was asked for by name and is not there is a mistake, never a reason to
+		// skip.
 		t.Fatalf("redistest: %s: %v", envServer, err)
 	case os.Getenv(envRequire) == "1":
 		t.Fatalf("redistest: %v, and %s=1 asks for one", err, envRequire)

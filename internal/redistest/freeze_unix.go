@@ -4,8 +4,8 @@ package redistest
 
 import "syscall"
 
-// Freeze stops the server with SIGSTOP: it keeps its connections and answers nothing until
-// Thaw. On systems without that signal it skips the test.
+// Freeze stops the server with SIGSTOP: it keeps its connections and answers nothing until Thaw. On
+// systems without that signal it skips the test.
 func (s *Server) Freeze() {
 	s.t.Helper()
 	s.Signal(syscall.SIGSTOP)

@@ -10,11 +10,10 @@ import (
 // miniTick is how finely the keys of Mini expire.
 const miniTick = 20 * time.Millisecond
 
-// Mini runs miniredis on a free loopback port until t ends and returns its
-// address. Alone it would never expire a key: its clock stands still unless it
-// is told to move. Here it is moved by real time, every 20 ms, so a key lives up
-// to 20 ms less or more than its TTL: each step counts for all keys alike, those
-// that were written just before it too.
+// Mini runs miniredis on a free loopback port until t ends and returns its address. Alone it would
+// never expire a key: its clock stands still unless it is told to move. Here it is moved by real
+// time, every 20 ms, so a key lives up to 20 ms less or more than its TTL: each step counts for all
+// keys alike, those that were written just before it too.
 func Mini(t testing.TB) (addr string, m *miniredis.Miniredis) {
 	t.Helper()
 	m = miniredis.RunT(t)
@@ -23,8 +22,7 @@ func Mini(t testing.TB) (addr string, m *miniredis.Miniredis) {
 		defer close(stopped)
 		tick := time.NewTicker(miniTick)
 		defer tick.Stop()
-		// What has passed, not what a tick should be: ticks are dropped when
-		// the machine is busy.
+		// What has passed, not what a tick should be: ticks are dropped when the machine is busy.
 		for last := time.Now(); ; {
 			select {
 			case <-stop:

@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// Parallel lets n parallel tests run at once, unless -parallel says otherwise.
-// It is for packages whose tests wait for leases to end most of the time, so
-// that more of them can run than there are processors. Call it from TestMain,
-// after all flags are defined: it parses them.
+// Parallel lets n parallel tests run at once, unless -parallel says otherwise. It is for packages
+// whose tests wait for leases to end most of the time, so that more of them can run than there are
+// processors. Call it from TestMain, after all flags are defined: it parses them.
 func Parallel(n int) {
 	flag.Parse()
 	asked := false

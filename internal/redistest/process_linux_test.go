@@ -45,8 +45,8 @@ func TestServer_EndsWithItsTestBinary(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// TestHelper_InABinaryThatIsKilled is what runs in the binary that gets killed above. Elsewhere
-// it does nothing.
+// TestHelper_InABinaryThatIsKilled is what runs in the binary that gets killed above. Elsewhere it
+// does nothing.
 func TestHelper_InABinaryThatIsKilled(t *testing.T) {
 	if os.Getenv(envOrphan) == "" {
 		return
@@ -55,8 +55,8 @@ func TestHelper_InABinaryThatIsKilled(t *testing.T) {
 	select {}
 }
 
-// The child is tied to the thread that forked it, so that thread has to stay,
-// even if the one that called Start goes.
+// The child is tied to the thread that forked it, so that thread has to stay, even if the one that
+// called Start goes.
 func TestServer_StaysAfterTheThreadOfStart(t *testing.T) {
 	find(t) // skips here: on another goroutine it would not end this test
 	s, tid := startOnDyingThread(t)

@@ -23,10 +23,10 @@ type Watched struct {
 	Sentinels []*Server
 }
 
-// StartSentinel runs a master with some replicas and three Sentinels, and returns when all
-// know each other. A master that does not answer for a second is replaced. All are killed
-// when t ends. Where there is no server to run, t is skipped: see [Start]. args come last on
-// the command lines of master and replicas.
+// StartSentinel runs a master with some replicas and three Sentinels, and returns when all know
+// each other. A master that does not answer for a second is replaced. All are killed when t ends.
+// Where there is no server to run, t is skipped: see [Start]. args come last on the command lines
+// of master and replicas.
 func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 	t.Helper()
 	w := &Watched{Servers: StartReplicas(t, replicas, args...)}
@@ -96,9 +96,8 @@ func synced(s *Server) error {
 	return err
 }
 
-// counted returns nil if a master has heard of its replicas that they have what it wrote last.
-// A replica that has all data may be silent for a second, and the master sends it nothing
-// until then.
+// counted returns nil if a master has heard of its replicas that they have what it wrote last. A
+// replica that has all data may be silent for a second, and the master sends it nothing until then.
 func counted(master *Server, replicas int) error {
 	c, err := resp.Dial(master.Addr(), roundTripTimeout)
 	if err != nil {

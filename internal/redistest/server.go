@@ -15,12 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// roundTripTimeout bounds one admin command. It is only reached when the server
-// hangs or is stopped.
+// roundTripTimeout bounds one admin command. It is only reached when the server hangs or is
+// stopped.
 const roundTripTimeout = 20 * time.Second
 
-// Server is a child redis-server or valkey-server. Its methods may be called
-// from any goroutine.
+// Server is a child redis-server or valkey-server. Its methods may be called from any goroutine.
 type Server struct {
 	t        testing.TB
 	args     []string
@@ -31,10 +30,10 @@ type Server struct {
 	restricted bool       // see acl.go
 }
 
-// Start runs a server on a free loopback port and returns when it answers. It
-// keeps nothing on disk unless args say so; args come last on its command line
-// ("--maxmemory", "10mb"). The server is killed when t ends. Where there is no
-// server to run, t is skipped, or fails if HOLDFAST_REQUIRE_SERVER=1.
+// Start runs a server on a free loopback port and returns when it answers. It keeps nothing on disk
+// unless args say so; args come last on its command line ("--maxmemory", "10mb"). The server is
+// killed when t ends. Where there is no server to run, t is skipped, or fails if
+// HOLDFAST_REQUIRE_SERVER=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, args: args, restricted: leastPrivilege(args)}
@@ -67,8 +66,7 @@ func (s *Server) launch(start func(as resp.Login, args ...string) error) error {
 	return err
 }
 
-// Addr returns the server's address, "127.0.0.1:port". It stays the same over
-// a Restart.
+// Addr returns the server's address, "127.0.0.1:port". It stays the same over a Restart.
 func (s *Server) Addr() string { return s.server.Addr() }
 
 // Port returns the server's port.
@@ -77,14 +75,14 @@ func (s *Server) Port() int { return s.server.Port() }
 // PID returns the process id of the newest child. It changes with a Restart.
 func (s *Server) PID() int { return s.server.PID() }
 
-// Kill ends the server as a crash would (SIGKILL) and returns when it is gone,
-// its connections with it. Killing a dead server does nothing.
+// Kill ends the server as a crash would (SIGKILL) and returns when it is gone, its connections with
+// it. Killing a dead server does nothing.
 func (s *Server) Kill() { s.server.Kill() }
 
-// Restart kills the server if it runs and starts it again on the same port,
-// with the same arguments. Its data is gone, unless the arguments keep it
-// ("--appendonly", "yes"). Restart returns when the server answers and has
-// loaded its data, and marks the test as failed when it does not.
+// Restart kills the server if it runs and starts it again on the same port, with the same
+// arguments. Its data is gone, unless the arguments keep it ("--appendonly", "yes"). Restart
+// returns when the server answers and has loaded its data, and marks the test as failed when it
+// does not.
 func (s *Server) Restart() {
 	s.t.Helper()
 	// Errorf, as Fatalf may be called from the test's own goroutine only.
@@ -93,8 +91,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Signal sends sig to the server, SIGSTOP and SIGCONT for instance, and marks
-// the test as failed if there is no server to get it.
+// Signal sends sig to the server, SIGSTOP and SIGCONT for instance, and marks the test as failed if
+// there is no server to get it.
 func (s *Server) Signal(sig os.Signal) {
 	s.t.Helper()
 	if err := s.server.Signal(sig); err != nil {
@@ -102,10 +100,9 @@ func (s *Server) Signal(sig os.Signal) {
 	}
 }
 
-// Do sends one command over a connection of its own and waits up to 5 s for
-// the reply: admin tasks such as CLIENT KILL, CONFIG SET or ACL SETUSER. The
-// reply comes as text; an array's elements on lines of their own, a null as
-// "". An error of the server ("ERR ...") is returned as an error.
+// Do sends one command over a connection of its own and waits up to 5 s for the reply: admin tasks
+// such as CLIENT KILL, CONFIG SET or ACL SETUSER. The reply comes as text; an array's elements on
+// lines of their own, a null as "". An error of the server ("ERR ...") is returned as an error.
 func (s *Server) Do(args ...string) (string, error) {
 	s.mu.Lock()
 	as := s.admin()
@@ -117,10 +114,9 @@ func (s *Server) do(as resp.Login, args ...string) (string, error) {
 	return resp.Do(s.Addr(), as, roundTripTimeout, args...)
 }
 
-// Commands returns how often each command was called since the server started
-// or CONFIG RESETSTAT, by its name in lower case, a subcommand as
-// "config|get". What Do sends counts too. So do the commands that scripts
-// call.
+// Commands returns how often each command was called since the server started or CONFIG RESETSTAT,
+// by its name in lower case, a subcommand as "config|get". What Do sends counts too. So do the
+// commands that scripts call.
 func (s *Server) Commands(t testing.TB) map[string]int {
 	t.Helper()
 	info, err := s.Do("INFO", "commandstats")
@@ -146,7 +142,8 @@ func parseCommandStats(info string) map[string]int {
 	return calls
 }
 
-// Must returns the value of a call, and ends the test if the call failed: Must(s.Do("PING"))(t, "why").
+// Must returns the value of a call, and ends the test if the call failed: Must(s.Do("PING"))(t,
+// "why").
 func Must[T any](v T, err error) func(t testing.TB, what ...any) T {
 	return func(t testing.TB, what ...any) T {
 		t.Helper()

@@ -30,8 +30,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Dial connects to a server. The timeout bounds connecting, and each later call
-// as in [NewConn].
+// Dial connects to a server. The timeout bounds connecting, and each later call as in [NewConn].
 func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	c, err := net.DialTimeout("tcp", addr, timeout)
 	if err != nil {
@@ -40,8 +39,7 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	return NewConn(c, timeout), nil
 }
 
-// NewConn returns a client that uses c. Each Do, Flush and Receive takes no longer
-// than timeout.
+// NewConn returns a client that uses c. Each Do, Flush and Receive takes no longer than timeout.
 func NewConn(c net.Conn, timeout time.Duration) *Conn {
 	conn := &Conn{conn: c, in: counter{r: c}, timeout: timeout}
 	conn.r = bufio.NewReader(&conn.in)
@@ -68,8 +66,7 @@ func (c *Conn) Flush() error {
 	return err
 }
 
-// Receive reads the next reply or message. An error reply is a value of type
-// Error, as in Do.
+// Receive reads the next reply or message. An error reply is a value of type Error, as in Do.
 func (c *Conn) Receive() (any, error) {
 	if err := c.limit(); err != nil {
 		return nil, err
@@ -77,8 +74,8 @@ func (c *Conn) Receive() (any, error) {
 	return Read(c.r)
 }
 
-// Do sends a command and returns its reply. An error reply is a value of type
-// Error. The error that Do returns is that of the connection.
+// Do sends a command and returns its reply. An error reply is a value of type Error. The error that
+// Do returns is that of the connection.
 func (c *Conn) Do(args ...string) (any, error) {
 	c.Send(args...)
 	sent, before := len(c.out), c.consumed()
@@ -99,16 +96,15 @@ func (c *Conn) DoText(args ...string) (string, error) {
 	return Text(reply)
 }
 
-// Traffic returns the size of the last command that Do sent and of its reply, in
-// bytes.
+// Traffic returns the size of the last command that Do sent and of its reply, in bytes.
 func (c *Conn) Traffic() (sent, received int) { return c.sent, c.received }
 
 func (c *Conn) consumed() int { return c.in.n - c.r.Buffered() }
 
 func (c *Conn) limit() error { return c.conn.SetDeadline(time.Now().Add(c.timeout)) }
 
-// A Login is the user of a connection. Without a User it is the default user. The
-// zero Login sends nothing.
+// A Login is the user of a connection. Without a User it is the default user. The zero Login sends
+// nothing.
 type Login struct{ User, Password string }
 
 // command returns the command that logs in, or nil.
@@ -123,9 +119,9 @@ func (l Login) command() []string {
 	return nil
 }
 
-// Do sends one command over a connection of its own, so that no CLIENT KILL,
-// restart or SELECT of an earlier command can interfere. It returns the reply as
-// [Text]. The timeout bounds each step: to connect, to log in and to get the reply.
+// Do sends one command over a connection of its own, so that no CLIENT KILL, restart or SELECT of
+// an earlier command can interfere. It returns the reply as [Text]. The timeout bounds each step:
+// to connect, to log in and to get the reply.
 func Do(addr string, as Login, timeout time.Duration, args ...string) (string, error) {
 	c, err := Dial(addr, timeout)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Serve reads commands from c and writes what answer returns for each, which may
-// be nothing. It returns when c fails or ends, and closes it.
+// Serve reads commands from c and writes what answer returns for each, which may be nothing. It
+// returns when c fails or ends, and closes it.
 func Serve(c io.ReadWriteCloser, answer func(args []string) string) {
 	defer c.Close()
 	var in []byte
@@ -31,9 +31,8 @@ func Serve(c io.ReadWriteCloser, answer func(args []string) string) {
 	}
 }
 
-// Greet returns the reply to a command that a client sends before and beside its
-// own work: HELLO, CLIENT, PING, SUBSCRIBE and UNSUBSCRIBE. It reports whether the
-// command is one of these.
+// Greet returns the reply to a command that a client sends before and beside its own work: HELLO,
+// CLIENT, PING, SUBSCRIBE and UNSUBSCRIBE. It reports whether the command is one of these.
 func Greet(args []string) (reply string, ok bool) {
 	switch name := strings.ToUpper(args[0]); name {
 	case "HELLO":
@@ -52,8 +51,8 @@ func Greet(args []string) (reply string, ok bool) {
 	return "", false
 }
 
-// CutCommand cuts one command off the front of b. It returns nil and b if b holds
-// no whole one, and panics if b begins with something else.
+// CutCommand cuts one command off the front of b. It returns nil and b if b holds no whole one, and
+// panics if b begins with something else.
 func CutCommand(b []byte) (args []string, rest []byte) {
 	n, p, ok := cutLength(b, '*')
 	for range n {

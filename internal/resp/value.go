@@ -62,8 +62,8 @@ func Read(r *bufio.Reader) (any, error) {
 	return items, nil
 }
 
-// Text returns a value as text. nil is empty. An array is its elements on lines of
-// their own. An Error, also one inside an array, is returned as an error.
+// Text returns a value as text. nil is empty. An array is its elements on lines of their own. An
+// Error, also one inside an array, is returned as an error.
 func Text(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -92,8 +92,7 @@ func AppendCommand(b []byte, args ...string) []byte {
 	return b
 }
 
-// Append appends a value as RESP3. It panics if v is of no type that package resp
-// lists.
+// Append appends a value as RESP3. It panics if v is of no type that package resp lists.
 func Append(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The tests of the scripts for fair locks use the name f, the managers a and b, and clients
-// of Redisson whose owners are j:1, j:2 and so on.
+// The tests of the scripts for fair locks use the name f, the managers a and b, and clients of
+// Redisson whose owners are j:1, j:2 and so on.
 
 const fairLife = 50000 // how long a place lasts here, in milliseconds
 
@@ -62,8 +62,8 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine,
 	return s.eval(t, w, script, keys, args)
 }
 
-// redissonLua does what a client of Redisson does about a fair lock. KEYS: lock, queue,
-// deadlines. ARGV: what it does, its owner, its wait, its lease, the channel.
+// redissonLua does what a client of Redisson does about a fair lock. KEYS: lock, queue, deadlines.
+// ARGV: what it does, its owner, its wait, its lease, the channel.
 const redissonLua = `
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local verb, owner, wait = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -125,8 +125,8 @@ func (s *scriptServer) redisson(t testing.TB, verb, owner string, wait, lease in
 		strconv.FormatInt(lease, 10), k.Channel))
 }
 
-// fair prints what a server has of a fair lock: the record and its life, the queue with what
-// each member has left, and what the scripts have noted.
+// fair prints what a server has of a fair lock: the record and its life, the queue with what each
+// member has left, and what the scripts have noted.
 func (s *scriptServer) fair(t testing.TB) string {
 	t.Helper()
 	k := fairKeys
@@ -169,8 +169,8 @@ func (s *scriptServer) place(member string, left map[string]int64) string {
 	return fmt.Sprintf("%s~%d", member, s.near(ms))
 }
 
-// near rounds a number of milliseconds to a multiple of grain: instants that a test sets may
-// be later than those that a script reads, or earlier.
+// near rounds a number of milliseconds to a multiple of grain: instants that a test sets may be
+// later than those that a script reads, or earlier.
 func (s *scriptServer) near(n int64) int64 { return (n + s.grain/2) / s.grain * s.grain }
 
 // noted prints what the scripts have noted: waits, or the ID of a script.
@@ -181,9 +181,8 @@ func (s *scriptServer) noted(field string, n int64) string {
 	return fmt.Sprintf("%s=%d", field, n)
 }
 
-// A copy of a script that has made a place the holder changes nothing in the queue: nobody
-// comes before those that came earlier. It joins the place again, as its manager has had no
-// answer.
+// A copy of a script that has made a place the holder changes nothing in the queue: nobody comes
+// before those that came earlier. It joins the place again, as its manager has had no answer.
 func TestScript_FairCopyKeepsTheOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for _, script := range []string{"fair_acquire", "fair_transfer"} {
@@ -207,8 +206,8 @@ func TestScript_FairCopyKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// fairScriptTests have the state before and after a script. A member of the queue has the milliseconds until its
-// deadline behind it. The record lives for 20 seconds.
+// fairScriptTests have the state before and after a script. A member of the queue has the
+// milliseconds until its deadline behind it. The record lives for 20 seconds.
 var fairScriptTests = []struct {
 	what                 string
 	record, queue, noted string
@@ -404,9 +403,9 @@ func TestScript_FairNotesEndBehindRedisson(t *testing.T) {
 	})
 }
 
-// The notes have expired while a client of Redisson and a place behind it wait: no manager ran
-// a script for a while. The next script reads the waits again, and a place that joins then is
-// not over when the client leaves.
+// The notes have expired while a client of Redisson and a place behind it wait: no manager ran a
+// script for a while. The next script reads the waits again, and a place that joins then is not
+// over when the client leaves.
 func TestScript_FairNotesAreReadAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		k := fairKeys
@@ -424,8 +423,8 @@ func TestScript_FairNotesAreReadAgain(t *testing.T) {
 	})
 }
 
-// A place moves back by more than a client of Redisson behind it has been counted for, because another place between them
-// has left. The client keeps what it still has to wait.
+// A place moves back by more than a client of Redisson behind it has been counted for, because
+// another place between them has left. The client keeps what it still has to wait.
 func TestScript_FairMovesNobodyIntoThePast(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		k := fairKeys

@@ -54,9 +54,9 @@ func (w *wire) all(t testing.TB, commands ...[]string) []any {
 	return replies
 }
 
-// A scriptServer is a server on which tests run scripts without a manager. The clock
-// of miniredis stands still. On a real server TTLs are rounded up to a multiple of
-// grain. Tests use only such TTLs, and take less time than grain.
+// A scriptServer is a server on which tests run scripts without a manager. The clock of miniredis
+// stands still. On a real server TTLs are rounded up to a multiple of grain. Tests use only such
+// TTLs, and take less time than grain.
 type scriptServer struct {
 	*wire
 	addr  string
@@ -104,8 +104,7 @@ var scripts = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// eval runs a script over w, which may be another user's connection, and
-// returns its reply as text.
+// eval runs a script over w, which may be another user's connection, and returns its reply as text.
 func (s *scriptServer) eval(t testing.TB, w *wire, script string, keys, args []string) string {
 	t.Helper()
 	return s.show(s.evalRaw(t, w, script, keys, args))
@@ -187,9 +186,8 @@ func (s *scriptServer) show(reply any) string {
 	return fmt.Sprintf("%T", reply)
 }
 
-// round rounds a TTL up, to make up for the time since it was set. A little too much is
-// rounded down: a script that moves a deadline by the age of another one adds some
-// milliseconds.
+// round rounds a TTL up, to make up for the time since it was set. A little too much is rounded
+// down: a script that moves a deadline by the age of another one adds some milliseconds.
 func (s *scriptServer) round(n int64) int64 {
 	if n > 80 && n < 100 {
 		return 100 // what is left of the time that the last reader leaves a writer
@@ -249,8 +247,8 @@ func listen(t testing.TB, s *scriptServer, channels ...string) *ear {
 	return e
 }
 
-// heard returns the messages published since the last call, as "channel payload". It
-// publishes on mark and reads until that message: a server delivers in order.
+// heard returns the messages published since the last call, as "channel payload". It publishes on
+// mark and reads until that message: a server delivers in order.
 func (e *ear) heard(t testing.TB) []string {
 	t.Helper()
 	e.mouth.do(t, "PUBLISH", e.mark, "")

@@ -69,7 +69,8 @@ func (s *scriptServer) release(t testing.TB, owners ...string) string {
 	return s.eval(t, s.wire, "release", []string{theLock}, owners)
 }
 
-// line returns the holder of the lock with the life of its record, and the managers of the line with their flags.
+// line returns the holder of the lock with the life of its record, and the managers of the line
+// with their flags.
 func (s *scriptServer) line(t testing.TB) string {
 	t.Helper()
 	var out []string
@@ -100,8 +101,9 @@ func told(messages []string) string {
 	return strings.Join(messages, ", ")
 }
 
-// Managers that wait get the lock in their order, each by the message of the release. The message has the number that
-// the manager has chosen, and the lease. Then the record is that of the manager.
+// Managers that wait get the lock in their order, each by the message of the release. The message
+// has the number that the manager has chosen, and the lease. Then the record is that of the
+// manager.
 func TestScript_Line(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {
@@ -129,8 +131,8 @@ func TestScript_Line(t *testing.T) {
 	})
 }
 
-// Nobody overtakes: not a manager that is not in the line, nor one that is not first in it. Who asks serves the line of a
-// lock that has ended by itself.
+// Nobody overtakes: not a manager that is not in the line, nor one that is not first in it. Who
+// asks serves the line of a lock that has ended by itself.
 func TestScript_LineIsNotOvertaken(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {
@@ -164,7 +166,8 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// The server loses a key of the line: the managers that wait stand in it again after their next scripts.
+// The server loses a key of the line: the managers that wait stand in it again after their next
+// scripts.
 func TestScript_LineIsLost(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for _, key := range []string{"line", "wants"} {
@@ -195,8 +198,9 @@ func TestScript_LineKeepsItsLife(t *testing.T) {
 	})
 }
 
-// A manager is told instead of granted if it cannot be granted by message, or if clients subscribe that are in no line.
-// The lock stays free for the manager for two seconds. A manager that should listen and does not leaves the line.
+// A manager is told instead of granted if it cannot be granted by message, or if clients subscribe
+// that are in no line. The lock stays free for the manager for two seconds. A manager that should
+// listen and does not leaves the line.
 func TestScript_LineTells(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {
@@ -245,8 +249,9 @@ func TestScript_LineTells(t *testing.T) {
 	})
 }
 
-// A manager for which nobody waits any more leaves the line, and gives up what was granted to it meanwhile. The next
-// one is served. A copy that runs late does nothing if a newer script has joined.
+// A manager for which nobody waits any more leaves the line, and gives up what was granted to it
+// meanwhile. The next one is served. A copy that runs late does nothing if a newer script has
+// joined.
 func TestScript_LineLeave(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {
@@ -288,7 +293,8 @@ func TestScript_LineLeave(t *testing.T) {
 	})
 }
 
-// A release joins the line behind those who wait. It joins no empty line, and a copy that runs late changes nothing.
+// A release joins the line behind those who wait. It joins no empty line, and a copy that runs late
+// changes nothing.
 func TestScript_LineJoinedByARelease(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {
@@ -322,8 +328,8 @@ func TestScript_LineJoinedByARelease(t *testing.T) {
 	})
 }
 
-// A grant by message is signed with the manager's secret. The server grants only what it has noted itself, and what
-// somebody hears. Else the manager is told.
+// A grant by message is signed with the manager's secret. The server grants only what it has noted
+// itself, and what somebody hears. Else the manager is told.
 func TestScript_LineGrantByMessage(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -367,8 +373,8 @@ func TestScript_LineGrantByMessage(t *testing.T) {
 	}
 }
 
-// A copy that runs late changes nothing of what a newer script of its manager has noted. What a copy has joined although
-// its manager has the lock ends with the hold.
+// A copy that runs late changes nothing of what a newer script of its manager has noted. What a
+// copy has joined although its manager has the lock ends with the hold.
 func TestScript_LineLateJoin(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The tests of the scripts for permits use the names p and q. A holder is written as a
-// letter for its manager and a digit: a1. Its permits are a1.0, a1.1 and so on.
+// The tests of the scripts for permits use the names p and q. A holder is written as a letter for
+// its manager and a digit: a1. Its permits are a1.0, a1.1 and so on.
 
 // permitKeys are the keys of the permits of a name, and their channel.
 type permitKeys struct{ Counter, Taken, Line, Wants, Channel string }
@@ -26,8 +26,8 @@ func permitKeysOf(name string) permitKeys {
 	}
 }
 
-// permitHolder spells out a holder: eight bytes of its manager, which differ in the last one
-// only, and six of its number.
+// permitHolder spells out a holder: eight bytes of its manager, which differ in the last one only,
+// and six of its number.
 func permitHolder(short string) string {
 	return "manager" + short[:1] + strings.Repeat("0", 5) + short[1:]
 }
@@ -47,8 +47,8 @@ func shortMember(member string) string {
 	return fmt.Sprintf("%c%c.%d", member[7], member[13], int(member[14])*256+int(member[15]))
 }
 
-// A permitOp is what a script does about one name. most and holders are as the scripts
-// have them, the holders short.
+// A permitOp is what a script does about one name. most and holders are as the scripts have them,
+// the holders short.
 type permitOp struct {
 	name                string
 	n                   int
@@ -126,8 +126,8 @@ func permitClock(reply any) int64 {
 	return sec*1000 + micro/1000
 }
 
-// give makes the permits of a name: how many are free, and those that are taken with their
-// lives. A life of zero has ended, a negative one has no end.
+// give makes the permits of a name: how many are free, and those that are taken with their lives. A
+// life of zero has ended, a negative one has no end.
 func (s *scriptServer) give(t testing.TB, name, free string, taken map[string]int64) {
 	t.Helper()
 	k := permitKeysOf(name)
@@ -144,8 +144,8 @@ func (s *scriptServer) give(t testing.TB, name, free string, taken map[string]in
 	}
 }
 
-// permits prints what a server has of a name: the counter, then the permits that are taken
-// with their lives, and the line.
+// permits prints what a server has of a name: the counter, then the permits that are taken with
+// their lives, and the line.
 func (s *scriptServer) permits(t testing.TB, name string) string {
 	t.Helper()
 	k := permitKeysOf(name)
@@ -262,8 +262,8 @@ func TestScript_PermitsLine(t *testing.T) {
 	})
 }
 
-// A place goes if nobody listens on the channel of its manager, or two seconds after its manager was
-// told, or if the manager leaves the line.
+// A place goes if nobody listens on the channel of its manager, or two seconds after its manager
+// was told, or if the manager leaves the line.
 func TestScript_PermitsPlacesEnd(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		k := permitKeysOf("p")
@@ -496,8 +496,8 @@ func (s *scriptServer) total(t testing.TB) int {
 	return n
 }
 
-// While the server is out of memory no permit can be taken. Those that are taken can be
-// renewed, passed on and given back.
+// While the server is out of memory no permit can be taken. Those that are taken can be renewed,
+// passed on and given back.
 func TestScript_PermitsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -534,8 +534,8 @@ func TestScript_PermitsOutOfMemory(t *testing.T) {
 	require.Equal(t, "none", s.permits(t, "p"))
 }
 
-// A script that is stopped half-way, because the user may not use one of its commands, loses
-// no permit and makes none. It harms nobody else, and reports no loss.
+// A script that is stopped half-way, because the user may not use one of its commands, loses no
+// permit and makes none. It harms nobody else, and reports no loss.
 func TestScript_PermitsStoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -612,7 +612,8 @@ func TestScript_PermitsOfACounterThatEnds(t *testing.T) {
 	})
 }
 
-// A release that says the limit removes the counter if all permits are free and nobody stands in the line.
+// A release that says the limit removes the counter if all permits are free and nobody stands in
+// the line.
 func TestScript_PermitsForgotten(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		k := permitKeysOf("p")

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The tests run each script on each kind of state that it can meet, on a real server
-// and on miniredis, and then once more on the state that it left.
+// The tests run each script on each kind of state that it can meet, on a real server and on
+// miniredis, and then once more on the state that it left.
 
 const (
 	theLock    = "orders:42"
@@ -205,8 +205,8 @@ func (s *scriptServer) requireState(t testing.TB, want string, msg ...any) {
 	require.Equal(t, all, s.state(t), msg...)
 }
 
-// requireReply compares a reply with what a test wants. Of an error only a part is
-// compared, because servers append the place in the script.
+// requireReply compares a reply with what a test wants. Of an error only a part is compared,
+// because servers append the place in the script.
 func (s *scriptServer) requireReply(t testing.TB, want, got string, msg ...any) {
 	t.Helper()
 	if text, ok := strings.CutPrefix(want, "!"); ok {
@@ -252,8 +252,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// A renewal of several leases returns the positions of those that are lost, and
-// renews the others.
+// A renewal of several leases returns the positions of those that are lost, and renews the others.
 func TestScript_Renew(t *testing.T) {
 	const given = "HSET a me:1 1; PEXPIRE a 10000; " + // shorter
 		"HSET b you:1 1; PEXPIRE b 10000; " + // another's
@@ -282,8 +281,8 @@ func TestScript_Renew(t *testing.T) {
 	})
 }
 
-// A release returns how many subscribers got its message, a transfer and an
-// inspection how many there are.
+// A release returns how many subscribers got its message, a transfer and an inspection how many
+// there are.
 func TestScript_Subscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for n := range 3 {
@@ -427,8 +426,8 @@ func TestScript_ManyLikeOne(t *testing.T) {
 	})
 }
 
-// The parts of Redisson's own scripts that concern the record. Each side must
-// understand a record that the other has written.
+// The parts of Redisson's own scripts that concern the record. Each side must understand a record
+// that the other has written.
 const (
 	redissonLock = `
 		if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
@@ -475,8 +474,8 @@ func TestScript_SharesARecordWithRedisson(t *testing.T) {
 	})
 }
 
-// A manager writes records as Redisson does: the key is the name, the field
-// "uuid:number", the value a decimal, and there is always a TTL.
+// A manager writes records as Redisson does: the key is the name, the field "uuid:number", the
+// value a decimal, and there is always a TTL.
 func TestServer_RecordLooksLikeRedissons(t *testing.T) {
 	s := realScripts(t)
 	m := redistest.Must(lockmgr.DialURL("redis://"+s.addr, lockmgr.Options{Anonymous: true}))(t)

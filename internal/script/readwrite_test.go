@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The keys of the read-write lock of the tests. R stands for the first part of the
-// keys of its readers.
+// The keys of the read-write lock of the tests. R stands for the first part of the keys of its
+// readers.
 const (
 	rwChannel = "redisson_rwlock:{" + theLock + "}"
 	rwPrefix  = "{" + theLock + "}"
@@ -182,8 +182,9 @@ func TestScript_ReadWriteOutOfMemory(t *testing.T) {
 	}
 }
 
-// Readers and writers that wait stand in one line. A writer in the line keeps out the readers behind it. A script
-// that leaves something free tells the managers up to the first for whom it is not enough.
+// Readers and writers that wait stand in one line. A writer in the line keeps out the readers
+// behind it. A script that leaves something free tells the managers up to the first for whom it is
+// not enough.
 func TestScript_LineOfReadersAndWriters(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "")
@@ -256,7 +257,8 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 		require.Equal(t, "nil", acquire("write", "b", 7, ""))
 		require.Equal(t, "", line())
 
-		// The manager of a writer gets the lock for a reader, when the writer has left: in the line, or with the lock.
+		// The manager of a writer gets the lock for a reader, when the writer has left: in the
+		// line, or with the lock.
 		require.Equal(t, "0", transfer("read", "b:8", "b:7"))
 		require.Equal(t, "30000", acquire("write", "a", 4, ""))
 		require.Equal(t, "30000", acquire("read", "c", 3, ""))
@@ -275,8 +277,8 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 	})
 }
 
-// A release of a read-write lock grants the lock to the first manager of the line by message, on the side that the
-// manager wants. After a reader the next readers are told.
+// A release of a read-write lock grants the lock to the first manager of the line by message, on
+// the side that the manager wants. After a reader the next readers are told.
 func TestScript_LineGrantsSides(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		if s.mini != nil {

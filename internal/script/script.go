@@ -11,10 +11,11 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// begins has the parts with which scripts begin, by the first letters of the scripts' names. The first
-// match counts. If channels is set, it is the first part of the names of the channels, as the scripts know
-// it at first, and the function theLine follows, which a script calls only if there is a line. theLine returns
-// functions, or an error, of which the functions are nil: the script goes on without the line.
+// begins has the parts with which scripts begin, by the first letters of the scripts' names. The
+// first match counts. If channels is set, it is the first part of the names of the channels, as the
+// scripts know it at first, and the function theLine follows, which a script calls only if there is
+// a line. theLine returns functions, or an error, of which the functions are nil: the script goes
+// on without the line.
 var begins = []struct {
 	scripts, parts, channels string
 }{

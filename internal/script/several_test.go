@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of the scripts for several locks use the names a, b and c. In their tables
-// Ra:me:1 stands for the key of a reader me:1 of a, and Ta for the token counter of a.
+// The tests of the scripts for several locks use the names a, b and c. In their tables Ra:me:1
+// stands for the key of a reader me:1 of a, and Ta for the token counter of a.
 
 var (
 	severalReader  = regexp.MustCompile(`\bR([abc]):(\w+:\d+)`)
@@ -54,8 +54,8 @@ type severalCall struct {
 	keys, args []string
 }
 
-// callSeveral reads the arguments of a script as its header has them, but without n. The
-// words plain, read and write stand for a, b and c in this order.
+// callSeveral reads the arguments of a script as its header has them, but without n. The words
+// plain, read and write stand for a, b and c in this order.
 func callSeveral(script, args string) severalCall {
 	var parts []part
 	for _, word := range strings.Fields(args) {
@@ -123,8 +123,8 @@ func writtenBy(holder, lock string) string {
 // join joins commands, or lines of a state.
 func join(some ...string) string { return strings.Join(some, "; ") }
 
-// A set that gathers takes over what it has gathered, try by try, and holds all of it
-// with the full lease once it has got the rest.
+// A set that gathers takes over what it has gathered, try by try, and holds all of it with the full
+// lease once it has got the rest.
 func TestScript_SeveralGathersAndAcquires(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		run := func(script, args string) string { return s.runSeveral(t, s.wire, callSeveral(script, args)) }
@@ -400,8 +400,8 @@ func TestScripts_Several(t *testing.T) {
 	})
 }
 
-// While the server is out of memory no set can be taken or gathered, whichever lock
-// comes first. A set that is held can be released.
+// While the server is out of memory no set can be taken or gathered, whichever lock comes first. A
+// set that is held can be released.
 func TestScript_SeveralOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -483,9 +483,8 @@ func has(state map[string]string, name, holder string) bool {
 	return false
 }
 
-// A script that is stopped half-way, because the user may not use one of its commands,
-// must not leave a record without an end or a part of a set, harm another's record, or
-// report a loss.
+// A script that is stopped half-way, because the user may not use one of its commands, must not
+// leave a record without an end or a part of a set, harm another's record, or report a loss.
 func TestScript_SeveralStoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -567,8 +566,8 @@ func TestScript_SeveralReleaseForbidden(t *testing.T) {
 	s.requireState(t, "")
 }
 
-// A set stands in the line of the first lock that it can't have, keeps those before if it gathers, and leaves the lines
-// of the others. A release serves the lines.
+// A set stands in the line of the first lock that it can't have, keeps those before if it gathers,
+// and leaves the lines of the others. A release serves the lines.
 func TestScript_LineOfSets(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "")

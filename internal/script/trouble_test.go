@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While the server is out of memory no lock can be taken, but locks that are held
-// can be renewed and, above all, released.
+// While the server is out of memory no lock can be taken, but locks that are held can be renewed
+// and, above all, released.
 func TestScript_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -71,8 +71,7 @@ func TestScript_ReleaseWithoutPublish(t *testing.T) {
 	}
 }
 
-// A server that refuses to count subscribers does not keep a lock from being passed
-// on.
+// A server that refuses to count subscribers does not keep a lock from being passed on.
 func TestScript_WithoutNumsub(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -92,7 +91,8 @@ func TestScript_WrittenWithoutHdel(t *testing.T) {
 	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.eval(t, s.as(t, "-hdel"), "written", []string{theLock}, nil))
 }
 
-// Scripts for permits say that the user may not ask for the time. Those for plain locks go on without the line.
+// Scripts for permits say that the user may not ask for the time. Those for plain locks go on
+// without the line.
 func TestScript_WithoutTime(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -113,9 +113,8 @@ func TestScript_WithoutTime(t *testing.T) {
 	require.Equal(t, "nil", s.eval(t, w, "acquire", []string{theLock}, []string{"30000", "0", "c:1"}), "it is not known who is in the line")
 }
 
-// A script that is stopped half-way, because the user may not use one of its
-// commands, must not make a record without a TTL, harm another's record, shorten the
-// TTL of an owner or report a loss.
+// A script that is stopped half-way, because the user may not use one of its commands, must not
+// make a record without a TTL, harm another's record, shorten the TTL of an owner or report a loss.
 func TestScript_StoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)

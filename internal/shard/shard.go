@@ -1,5 +1,5 @@
-// Package shard splits a list of tests into parts of about the same size, so
-// that each part can run by itself: on another machine, or on another day.
+// Package shard splits a list of tests into parts of about the same size, so that each part can run
+// by itself: on another machine, or on another day.
 package shard
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Shard is the part K of N, from 1 to N. The zero Shard is the whole. It is a
-// flag.Value, written "K/N".
+// A Shard is the part K of N, from 1 to N. The zero Shard is the whole. It is a flag.Value, written
+// "K/N".
 type Shard struct{ K, N int }
 
 // String returns the shard as Set reads it, or "" for the whole.
@@ -35,6 +35,6 @@ func (s *Shard) Set(text string) error {
 	return nil
 }
 
-// Has reports whether the i-th item of a list, counted from 0, is in the shard.
-// Neighbours are in different shards.
+// Has reports whether the i-th item of a list, counted from 0, is in the shard. Neighbours are in
+// different shards.
 func (s Shard) Has(i int) bool { return s.N == 0 || i%s.N == s.K-1 }

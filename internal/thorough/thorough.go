@@ -1,5 +1,5 @@
-// Package thorough chooses between a quick and a thorough run of a test. With
-// HOLDFAST_THOROUGH=1 tests try more seeds, positions and states. .ci/run nightly has a step for that.
+// Package thorough chooses between a quick and a thorough run of a test. With HOLDFAST_THOROUGH=1
+// tests try more seeds, positions and states. .ci/run nightly has a step for that.
 package thorough
 
 import "os"

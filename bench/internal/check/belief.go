@@ -11,8 +11,8 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s, name %d: %s", v.Kind, v.Name, v.Text) }
 
-// Beliefs checks that the belief of holds does not intersect. The zero value is
-// ready. It is not safe for concurrent use.
+// Beliefs checks that the belief of holds does not intersect. The zero value is ready. It is not
+// safe for concurrent use.
 type Beliefs struct {
 	names map[uint32]*believers
 
@@ -23,12 +23,10 @@ type Beliefs struct {
 	Crossed   int // intervals whose predecessor was of another process
 }
 
-// believers are the intervals of one lock. Those of Shared holds that intersect are
-// one.
+// believers are the intervals of one lock. Those of Shared holds that intersect are one.
 type believers struct{ alone, shared timeline }
 
-// Add checks a hold that has ended against those that came before. It returns
-// a violation, or nil.
+// Add checks a hold that has ended against those that came before. It returns a violation, or nil.
 func (b *Beliefs) Add(h *Hold) *Violation {
 	from, to := h.Believed()
 	if to <= from {
@@ -60,8 +58,8 @@ func (b *Beliefs) Add(h *Hold) *Violation {
 		if i > 0 && of.alone.live()[i-1].proc != h.Proc {
 			b.Crossed++
 		}
-		// Spans that are apart are in the order of their ends too, so the
-		// neighbours are all there is to look at.
+		// Spans that are apart are in the order of their ends too, so the neighbours are all there
+		// is to look at.
 		if other = of.alone.beside(s, i); other == nil {
 			other = of.shared.beside(s, -1)
 		}

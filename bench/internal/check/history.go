@@ -100,16 +100,16 @@ func History(holds []Hold, limit time.Duration) Verdict {
 	return v
 }
 
-// Chunks collects holds until there are enough for a history. The zero value is
-// ready. It is not safe for concurrent use.
+// Chunks collects holds until there are enough for a history. The zero value is ready. It is not
+// safe for concurrent use.
 type Chunks struct{ names map[uint32][]Hold }
 
-// slack is how many holds more are waited for, so that those which are
-// reported a little late are in the same history as their neighbours.
+// slack is how many holds more are waited for, so that those which are reported a little late are
+// in the same history as their neighbours.
 const slack = HoldsPerHistory / 10
 
-// Add takes a hold that has ended. It returns the holds of a history when there
-// are enough for one, by the time of their grants.
+// Add takes a hold that has ended. It returns the holds of a history when there are enough for one,
+// by the time of their grants.
 func (c *Chunks) Add(h Hold) []Hold {
 	if c.names == nil {
 		c.names = map[uint32][]Hold{}

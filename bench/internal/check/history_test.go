@@ -112,8 +112,8 @@ func TestHistories(t *testing.T) {
 	})
 }
 
-// history makes a legal one as processes would see it: with requests that wait,
-// losses, unlocks without an answer, and unlocks that return late.
+// history makes a legal one as processes would see it: with requests that wait, losses, unlocks
+// without an answer, and unlocks that return late.
 func history(r *rand.Rand, n int) []Hold {
 	var out []Hold
 	at, token := int64(1000), int64(0)
@@ -171,8 +171,8 @@ func TestHistory_DoubleGrantIsFound(t *testing.T) {
 }
 
 func TestHistory_UndecidedAfterTooLong(t *testing.T) {
-	// Nothing orders these, and each order is as good as the other, until the
-	// last hold shows that none is legal.
+	// Nothing orders these, and each order is as good as the other, until the last hold shows that
+	// none is legal.
 	var holds []Hold
 	for i := range 40 {
 		h := kept(uint64(i)+1, 1000, 1001)

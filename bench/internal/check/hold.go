@@ -8,9 +8,8 @@ const (
 	Lost                  // it was seen invalid before unlock was called
 )
 
-// A Hold is the account of one hold. Its fields have a fixed size, so that it
-// can be sent as it is. All instants are those of the shared clock; zero means
-// that it did not come to that.
+// A Hold is the account of one hold. Its fields have a fixed size, so that it can be sent as it is.
+// All instants are those of the shared clock; zero means that it did not come to that.
 type Hold struct {
 	ID    uint64 // never used twice in a run
 	Name  uint32
@@ -32,17 +31,17 @@ type Hold struct {
 	Permits uint16 // how many permits it is of; 0: it is of a lock
 }
 
-// Sample records that a call said "valid for left more": before and after are
-// readings around it. With left of zero or less it records a loss, as
-// [Hold.Lose] does. It reports whether the hold believes.
+// Sample records that a call said "valid for left more": before and after are readings around it.
+// With left of zero or less it records a loss, as [Hold.Lose] does. It reports whether the hold
+// believes.
 func (h *Hold) Sample(before, after, left int64) bool {
 	if left <= 0 {
 		h.Lose(before)
 		return false
 	}
 	if h.How == Lost {
-		// A hold that is valid again was never without its record: a
-		// renewal was confirmed late. Its claim goes on.
+		// A hold that is valid again was never without its record: a renewal was confirmed late.
+		// Its claim goes on.
 		h.How, h.Early = Open, false
 	}
 	if h.From == 0 {
@@ -53,9 +52,8 @@ func (h *Hold) Sample(before, after, left int64) bool {
 	return true
 }
 
-// Lose records that the hold was found lost by something that was known at
-// the instant at: a call that said "invalid" and began then, or a signal that
-// was received then.
+// Lose records that the hold was found lost by something that was known at the instant at: a call
+// that said "invalid" and began then, or a signal that was received then.
 func (h *Hold) Lose(at int64) {
 	if h.How == Lost {
 		return
@@ -63,8 +61,8 @@ func (h *Hold) Lose(at int64) {
 	h.How, h.Early = Lost, at < h.Claim
 }
 
-// Unlocking records the last call before unlock, like Sample: before and left
-// are of a call of Remaining that was made directly before unlock.
+// Unlocking records the last call before unlock, like Sample: before and left are of a call of
+// Remaining that was made directly before unlock.
 func (h *Hold) Unlocking(before, after, left int64) bool {
 	h.Ending = before
 	return h.Sample(before, after, left)
@@ -82,8 +80,8 @@ func (h *Hold) Finish(after int64, confirmed bool) {
 	}
 }
 
-// Believed returns the interval in which the hold surely believed. It is empty
-// (to <= from) if it was never seen valid.
+// Believed returns the interval in which the hold surely believed. It is empty (to <= from) if it
+// was never seen valid.
 func (h *Hold) Believed() (from, to int64) {
 	if h.From == 0 {
 		return 0, 0

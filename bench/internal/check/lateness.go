@@ -8,20 +8,19 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Loss is what a holder saw of the end of its lease: the claim that was over,
-// and a reading after the loss had been signalled. It may also be about a plain
-// timer of the same process: how late that is, nothing in the process can beat.
+// A Loss is what a holder saw of the end of its lease: the claim that was over, and a reading after
+// the loss had been signalled. It may also be about a plain timer of the same process: how late
+// that is, nothing in the process can beat.
 type Loss struct {
 	Proc       uint32
 	Claim, Saw int64
 	Timer      bool
 }
 
-// Lateness counts how long after the claim's end losses were signalled. A
-// process that is stopped can't signal anything, so the time that it was
-// stopped does not count; and as it takes the system a while to let it go on,
-// those losses are counted by themselves. The zero value is ready. It is not
-// safe for concurrent use.
+// Lateness counts how long after the claim's end losses were signalled. A process that is stopped
+// can't signal anything, so the time that it was stopped does not count; and as it takes the system
+// a while to let it go on, those losses are counted by themselves. The zero value is ready. It is
+// not safe for concurrent use.
 type Lateness struct {
 	Running Delays // the process was not stopped from the claim's end to the signal
 	Stopped Delays // it was stopped in between
@@ -34,8 +33,8 @@ type Lateness struct {
 	pending map[uint32][]Loss // until the timers of their time are known
 }
 
-// Starved times are kept for so long, in nanoseconds: timers are reported in
-// order, at most one pause of them after a loss.
+// Starved times are kept for so long, in nanoseconds: timers are reported in order, at most one
+// pause of them after a loss.
 const starvedFor = 10e9
 
 // Delays are how late things were. The zero value is ready.
@@ -64,8 +63,8 @@ func (d *Delays) N() uint64 {
 	return uint64(d.counts.TotalCount())
 }
 
-// Quantile returns a delay that at least the share q of all do not exceed, to
-// within 1 %; zero if there were none.
+// Quantile returns a delay that at least the share q of all do not exceed, to within 1 %; zero if
+// there were none.
 func (d *Delays) Quantile(q float64) time.Duration {
 	if d.counts == nil {
 		return 0
@@ -90,8 +89,7 @@ func (l *Lateness) Continue(proc uint32, to int64) {
 	}
 }
 
-// Add counts a loss. Those of one process have to come in order, timers among
-// them.
+// Add counts a loss. Those of one process have to come in order, timers among them.
 func (l *Lateness) Add(x Loss) {
 	late, stopped := less(x.Saw-x.Claim, x, l.stops[x.Proc])
 	switch {
@@ -147,8 +145,7 @@ func (l *Lateness) Finish() {
 	}
 }
 
-// less takes off the time of a loss that lies within stops, and tells whether
-// there was any.
+// less takes off the time of a loss that lies within stops, and tells whether there was any.
 func less(late int64, x Loss, stops []stop) (int64, bool) {
 	found := false
 	for _, s := range stops {

@@ -43,8 +43,7 @@ func TestLateness_NotOfAStoppedProcess(t *testing.T) {
 	require.EqualValues(t, 2, l.Running.N(), "it was not stopped then")
 }
 
-// A process that gets no processor is late with everything. What is left is
-// what the lock added.
+// A process that gets no processor is late with everything. What is left is what the lock added.
 func TestLateness_WithoutThatOfTheTimer(t *testing.T) {
 	timer := func(claim, saw int64) Loss { return Loss{Proc: 1, Claim: claim * ms, Saw: saw * ms, Timer: true} }
 	var l Lateness

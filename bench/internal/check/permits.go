@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// Permits checks that holds which believe at the same time have no more permits of a name
-// than there are. Limit is how many there are of each name. The rest of the zero value is
-// ready. It is not safe for concurrent use.
+// Permits checks that holds which believe at the same time have no more permits of a name than
+// there are. Limit is how many there are of each name. The rest of the zero value is ready. It is
+// not safe for concurrent use.
 type Permits struct {
 	Limit int
 	names map[uint32]*profile
@@ -20,8 +20,7 @@ type Permits struct {
 	Most      int // the most permits of a name that were held at once
 }
 
-// Add checks a hold that has ended against those that came before. It returns
-// a violation, or nil.
+// Add checks a hold that has ended against those that came before. It returns a violation, or nil.
 func (p *Permits) Add(h *Hold) *Violation {
 	from, to := h.Believed()
 	if to <= from {
@@ -56,8 +55,7 @@ func (p *Permits) Add(h *Hold) *Violation {
 // Has reports whether there was a hold of a name that was seen valid.
 func (p *Permits) Has(name uint32) bool { return p.names[name] != nil }
 
-// A profile is how many permits of a name were held at each instant of the last half
-// minute.
+// A profile is how many permits of a name were held at each instant of the last half minute.
 type profile struct {
 	steps []step
 	gone  int   // steps[:gone] are too old
@@ -73,8 +71,8 @@ type step struct {
 // live returns the steps that count. The first of them may begin before floor.
 func (p *profile) live() []step { return p.steps[p.gone:] }
 
-// add adds n permits that are held from one instant until another. It returns the step
-// with the most permits within that time, and false if the time is too old.
+// add adds n permits that are held from one instant until another. It returns the step with the
+// most permits within that time, and false if the time is too old.
 func (p *profile) add(from, to int64, n int) (most step, ok bool) {
 	if from < p.floor {
 		return step{}, false
@@ -91,8 +89,8 @@ func (p *profile) add(from, to int64, n int) (most step, ok bool) {
 	return most, true
 }
 
-// begin returns the index in live of the step that begins at an instant. It makes one if
-// there is none.
+// begin returns the index in live of the step that begins at an instant. It makes one if there is
+// none.
 func (p *profile) begin(at int64) int {
 	live := p.live()
 	i := sort.Search(len(live), func(i int) bool { return live[i].at >= at })
@@ -107,8 +105,8 @@ func (p *profile) begin(at int64) int {
 	return i
 }
 
-// prune forgets what is too old, at little cost for each step. It keeps the step in which
-// the floor is.
+// prune forgets what is too old, at little cost for each step. It keeps the step in which the floor
+// is.
 func (p *profile) prune() {
 	live := p.live()
 	limit := live[len(live)-1].at - horizon

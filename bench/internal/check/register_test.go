@@ -25,8 +25,7 @@ func TestRegister_RefusesStaleTokens(t *testing.T) {
 	require.Equal(t, int64(maxToken), r.Token())
 }
 
-// Of many at once, each token is accepted of one holder only, and none after a
-// larger one was seen.
+// Of many at once, each token is accepted of one holder only, and none after a larger one was seen.
 func TestRegister_UnderContention(t *testing.T) {
 	var r Register
 	var mu sync.Mutex

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// horizon is how far back intervals are kept, in nanoseconds. It has to exceed
-// the longest hold and the longest time that a process is stopped.
+// horizon is how far back intervals are kept, in nanoseconds. It has to exceed the longest hold and
+// the longest time that a process is stopped.
 const horizon = 30e9
 
 // A span is an interval of one hold.
@@ -26,8 +26,7 @@ type timeline struct {
 // live returns the spans that count.
 func (t *timeline) live() []span { return t.spans[t.gone:] }
 
-// add puts a span in its place and returns the index in live, or -1 if it is
-// too old.
+// add puts a span in its place and returns the index in live, or -1 if it is too old.
 func (t *timeline) add(s span) int {
 	if s.from < t.floor {
 		return -1
@@ -38,8 +37,8 @@ func (t *timeline) add(s span) int {
 	return i
 }
 
-// join adds a span and makes one of all that intersect it, so that the spans of a
-// timeline stay apart. It returns the index in live, or -1 if the span is too old.
+// join adds a span and makes one of all that intersect it, so that the spans of a timeline stay
+// apart. It returns the index in live, or -1 if the span is too old.
 func (t *timeline) join(s span) int {
 	i := t.add(s)
 	if i < 0 {
@@ -61,9 +60,8 @@ func (t *timeline) join(s span) int {
 	return first
 }
 
-// beside returns a span of the timeline that intersects s, or nil. The spans of the
-// timeline must be apart. own is the index of s in live, or -1 if s is in another
-// timeline.
+// beside returns a span of the timeline that intersects s, or nil. The spans of the timeline must
+// be apart. own is the index of s in live, or -1 if s is in another timeline.
 func (t *timeline) beside(s span, own int) *span {
 	live := t.live()
 	i := own

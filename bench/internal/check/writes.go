@@ -5,8 +5,7 @@ import (
 	"sort"
 )
 
-// A Write is one write to the register, with readings of the clock before and
-// after it.
+// A Write is one write to the register, with readings of the clock before and after it.
 type Write struct {
 	Hold          uint64
 	Token         int64
@@ -18,8 +17,8 @@ type Write struct {
 	Valid         bool // the holder was valid AFTER the answer
 }
 
-// Writes checks what the register accepted and refused. The zero value is
-// ready. It is not safe for concurrent use.
+// Writes checks what the register accepted and refused. The zero value is ready. It is not safe for
+// concurrent use.
 type Writes struct {
 	names map[uint32]*reigns
 
@@ -78,8 +77,7 @@ func (w *Writes) AddWrite(x *Write) *Violation {
 	return nil
 }
 
-// AddHold checks the reign of a hold that has ended. It returns a violation,
-// or nil.
+// AddHold checks the reign of a hold that has ended. It returns a violation, or nil.
 func (w *Writes) AddHold(h *Hold) *Violation {
 	_, to := h.Believed()
 	if h.Wrote == 0 || to <= h.Wrote {

@@ -21,11 +21,10 @@ var neighbours = []Candidate{{
 // latchLife is within the range that Redisson uses.
 const latchLife = 18 * time.Second
 
-// direct has the protocol of Redisson's plain lock and no handoff in memory. A
-// caller that is refused joins the subscription of its process and tries
-// again. After that it waits for a permit, of which each message brings one,
-// or for the end of the record's life. The last caller that gets the lock
-// unsubscribes. It does not renew: leases are longer than any measurement.
+// direct has the protocol of Redisson's plain lock and no handoff in memory. A caller that is
+// refused joins the subscription of its process and tries again. After that it waits for a permit,
+// of which each message brings one, or for the end of the record's life. The last caller that gets
+// the lock unsubscribes. It does not renew: leases are longer than any measurement.
 type direct struct {
 	*raw
 	conn   rueidis.DedicatedClient
@@ -94,8 +93,8 @@ func (d *direct) Lock(ctx context.Context, name string) (Held, error) {
 	return h, d.wait(ctx, name, func() (bool, time.Duration, error) { return d.take(ctx, h) })
 }
 
-// wait calls try until it returns true, the first time at once. When it returns
-// false, it also returns how long the holder's record lives at most.
+// wait calls try until it returns true, the first time at once. When it returns false, it also
+// returns how long the holder's record lives at most.
 func (d *direct) wait(ctx context.Context, name string, try func() (bool, time.Duration, error)) error {
 	ok, _, err := try()
 	if ok || err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// ordered are other ways to serve the waiters of several clients. They are in no other
-// table.
+// ordered are other ways to serve the waiters of several clients. They are in no other table.
 var ordered = []Candidate{{
 	Name: "plain lock", Kind: Fair, NeedsServer: true,
 	About: "holdfast's plain lock, which keeps no order between clients",
@@ -30,8 +29,8 @@ var ordered = []Candidate{{
 	Open:  openPlaces,
 }}
 
-// QueueKey is the list of the places of those who wait for a name, of holdfast's fair lock and
-// of Redisson's.
+// QueueKey is the list of the places of those who wait for a name, of holdfast's fair lock and of
+// Redisson's.
 func QueueKey(name string) string { return "redisson_lock_queue:{" + name + "}" }
 
 // LockFair takes holdfast's fair lock.
@@ -51,10 +50,10 @@ func (m unordered) Waiting() int { return m.Stats().Waiting }
 // fairWait is how long a waiter of Redisson's fair lock keeps its place, by default.
 const fairWait = "300000"
 
-// places has the protocol and the layout of Redisson's fair lock. A waiter that is refused
-// has a place in the queue. It subscribes to a channel of its own and tries again. It then
-// tries at each message, or at the end of the record's life. It does not renew: leases are
-// longer than any measurement.
+// places has the protocol and the layout of Redisson's fair lock. A waiter that is refused has a
+// place in the queue. It subscribes to a channel of its own and tries again. It then tries at each
+// message, or at the end of the record's life. It does not renew: leases are longer than any
+// measurement.
 type places struct {
 	*raw
 	leave  string // the hash of a script

@@ -1,10 +1,9 @@
-// Package locker has all that is compared: holdfast, its peers as their
-// documentation uses them, ways of waking waiters that differ in nothing but
-// the waking, and ceilings that no lock client can pass.
+// Package locker has all that is compared: holdfast, its peers as their documentation uses them,
+// ways of waking waiters that differ in nothing but the waking, and ceilings that no lock client
+// can pass.
 //
-// An adapter adds as little as it can between the load and the client. Where a
-// client's default does not wait as long as it takes, as some retry a fixed
-// number of times, the adapter asks again.
+// An adapter adds as little as it can between the load and the client. Where a client's default
+// does not wait as long as it takes, as some retry a fixed number of times, the adapter asks again.
 package locker
 
 import (
@@ -46,8 +45,8 @@ type SetLocker interface {
 // A Limiter lets several callers have a name at a time, each with one permit.
 type Limiter interface {
 	Locker
-	// Acquire blocks until it has one of the permits of name, or ctx ends. limit is how many
-	// there are, the same for all.
+	// Acquire blocks until it has one of the permits of name, or ctx ends. limit is how many there
+	// are, the same for all.
 	Acquire(ctx context.Context, name string, limit int) (Held, error)
 }
 
@@ -66,9 +65,9 @@ type Placed interface {
 	HolderID() string
 }
 
-// A Pairer drives pairs of lock and unlock its own way, which is faster than
-// one goroutine a name can. It drives until stop returns true, and calls pair
-// with how long each pair took and the time that it began.
+// A Pairer drives pairs of lock and unlock its own way, which is faster than one goroutine a name
+// can. It drives until stop returns true, and calls pair with how long each pair took and the time
+// that it began.
 type Pairer interface {
 	Pairs(ctx context.Context, names []string, stop func() bool, pair func(worker int, began time.Time)) error
 	Workers(names int) int
@@ -85,17 +84,17 @@ const (
 	Ceiling  Kind = "ceiling" // what it would be without locks, or without Redis
 	// Neighbour: another client that takes the same locks as holdfast.
 	Neighbour Kind = "neighbour"
-	// ReadWrite: a way for many to read and one to write. Its lockers are Sided, and so are
-	// those of holdfast.
+	// ReadWrite: a way for many to read and one to write. Its lockers are Sided, and so are those
+	// of holdfast.
 	ReadWrite Kind = "read-write"
-	// Several: a way to lock several names. Its lockers are SetLockers, and so are
-	// those of some libraries.
+	// Several: a way to lock several names. Its lockers are SetLockers, and so are those of some
+	// libraries.
 	Several Kind = "several"
-	// Permit: a way to take one of several permits. Its lockers are Limiters, and so are
-	// those of holdfast.
+	// Permit: a way to take one of several permits. Its lockers are Limiters, and so are those of
+	// holdfast.
 	Permit Kind = "permit"
-	// Fair: a way to serve the waiters of several clients. Its lockers are FairLockers, and
-	// so are those of holdfast.
+	// Fair: a way to serve the waiters of several clients. Its lockers are FairLockers, and so are
+	// those of holdfast.
 	Fair Kind = "fair"
 )
 
@@ -118,8 +117,8 @@ type Candidate struct {
 	Extra []string
 	// NeedsServer is false for what runs without Redis.
 	NeedsServer bool
-	// Poll is the longest time between two tries of one that polls. A release
-	// must meet it at a random moment of that time.
+	// Poll is the longest time between two tries of one that polls. A release must meet it at a
+	// random moment of that time.
 	Poll time.Duration
 	// Java is set if it is measured in a JVM. Then there is no Open.
 	Java bool

@@ -30,8 +30,8 @@ func TestCandidate_NamesAreUnique(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Whatever is compared must be a lock: of two clients, one caller at a time,
-// and all get their turn.
+// Whatever is compared must be a lock: of two clients, one caller at a time, and all get their
+// turn.
 func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	s := redistest.Start(t)
 	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite, Permit, Fair) {
@@ -71,8 +71,8 @@ func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	}
 }
 
-// As many callers of two clients have a permit at a time as there are, and no more. All get
-// their turns.
+// As many callers of two clients have a permit at a time as there are, and no more. All get their
+// turns.
 func TestCandidate_PermitsLimitAndServeAll(t *testing.T) {
 	s := redistest.Start(t)
 	const limit, callers, turns = 100, 150, 3
@@ -125,8 +125,8 @@ func TestCandidate_PermitsLimitAndServeAll(t *testing.T) {
 	}
 }
 
-// Waiters of two clients are served in the order in which they have come. One that gives up
-// leaves nothing behind that the others wait for.
+// Waiters of two clients are served in the order in which they have come. One that gives up leaves
+// nothing behind that the others wait for.
 func TestCandidate_FairServesInOrder(t *testing.T) {
 	s := redistest.Start(t)
 	for _, name := range []string{"holdfast", "one channel a waiter"} {
@@ -237,8 +237,8 @@ func TestCandidate_SetsExcludeAndServeAll(t *testing.T) {
 	}
 }
 
-// One of a set that is held makes the wait for all of it end with its context, and then
-// the others are free.
+// One of a set that is held makes the wait for all of it end with its context, and then the others
+// are free.
 func TestCandidate_SetIsAllOrNothing(t *testing.T) {
 	s := redistest.Start(t)
 	for _, name := range append(Names(Holdfast, Several), "bsm/redislock tuned") {

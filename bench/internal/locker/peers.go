@@ -170,8 +170,8 @@ type bsmHeld struct{ *redislock.Lock }
 
 func (h bsmHeld) Unlock(ctx context.Context) error { return h.Release(ctx) }
 
-// keep renews a lock the way the documentation of these libraries shows: a
-// goroutine and a ticker beside each lock.
+// keep renews a lock the way the documentation of these libraries shows: a goroutine and a ticker
+// beside each lock.
 func keep(h Held, every time.Duration, renew func(context.Context)) Held {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &kept{Held: h, cancel: cancel}

@@ -31,10 +31,10 @@ func (m manager) Acquire(ctx context.Context, name string, limit int) (Held, err
 	return l, nil
 }
 
-// counted has the protocol and the layout of Redisson's semaphore whose permits expire. It
-// waits as direct does: a caller that is refused joins the subscription of its process
-// before it tries again, so it misses no message. A message says how many permits are free,
-// and lets as many callers try, or one. It does not renew: leases are longer than any measurement.
+// counted has the protocol and the layout of Redisson's semaphore whose permits expire. It waits as
+// direct does: a caller that is refused joins the subscription of its process before it tries
+// again, so it misses no message. A message says how many permits are free, and lets as many
+// callers try, or one. It does not renew: leases are longer than any measurement.
 type counted struct {
 	*direct
 	life time.Duration

@@ -31,8 +31,7 @@ func ownScript(name string) string {
 
 const rawLease = 30 * time.Second
 
-// raw sends scripts without any client in between but rueidis, which is
-// set up as for holdfast.
+// raw sends scripts without any client in between but rueidis, which is set up as for holdfast.
 type raw struct {
 	client                     rueidis.Client
 	acquire, release, transfer string // hashes
@@ -85,8 +84,7 @@ func (r *raw) transferCmd(name, from, to string) rueidis.Completed {
 	return r.client.B().Evalsha().Sha1(r.transfer).Numkeys(1).Key(name).Arg(r.lease, "0", to, from, channelOf(name)).Build()
 }
 
-// try takes a lock if it is free. If not, it returns the remaining life of
-// the record.
+// try takes a lock if it is free. If not, it returns the remaining life of the record.
 func (r *raw) try(ctx context.Context, name, owner string) (bool, time.Duration, error) {
 	ttl, err := r.client.Do(ctx, r.acquireCmd(name, owner)).AsInt64()
 	if rueidis.IsRedisNil(err) {

@@ -43,8 +43,8 @@ type oneSided struct{ manager }
 func (m oneSided) Read(ctx context.Context, name string) (Held, error)  { return m.Lock(ctx, name) }
 func (m oneSided) Write(ctx context.Context, name string) (Held, error) { return m.Lock(ctx, name) }
 
-// singly waits as direct does. A release of the write side lets all who wait try, one
-// of the read side lets one of them.
+// singly waits as direct does. A release of the write side lets all who wait try, one of the read
+// side lets one of them.
 type singly struct{ *direct }
 
 func openSingly(ctx context.Context, c Config) (Locker, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// several are the ways to lock several names without asking for them at once. They are
-// in no other table.
+// several are the ways to lock several names without asking for them at once. They are in no other
+// table.
 var several = []Candidate{
 	{
 		Name: "Lock one by one", Kind: Several, NeedsServer: true,

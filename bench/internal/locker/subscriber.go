@@ -25,8 +25,7 @@ func newSubscriber(r *raw) *subscriber {
 	return s
 }
 
-// A watch is a subscription, with the forms in which the wakers want to hear
-// of messages.
+// A watch is a subscription, with the forms in which the wakers want to hear of messages.
 type watch struct {
 	confirmed chan struct{}
 	permits   chan struct{} // one for each message
@@ -37,8 +36,7 @@ type watch struct {
 	gen chan struct{} // closed by the next message
 }
 
-// watch returns when the subscription is confirmed. What is published from
-// then on is not missed.
+// watch returns when the subscription is confirmed. What is published from then on is not missed.
 func (s *subscriber) watch(ctx context.Context, name string) (*watch, error) {
 	s.mu.Lock()
 	w := s.names[name]
@@ -65,8 +63,8 @@ func (s *subscriber) receive(name string, w *watch) {
 		once.Do(func() { close(w.confirmed) })
 	})
 	subscribe := s.client.B().Subscribe().Channel(channelOf(name)).Build()
-	// A connection of its own, as holdfast has one: the embedded server takes
-	// no commands on one that subscribes.
+	// A connection of its own, as holdfast has one: the embedded server takes no commands on one
+	// that subscribes.
 	c, release := s.client.Dedicate()
 	defer release()
 	// It ends with ctx, or with the connection: the watchdog sees to that.

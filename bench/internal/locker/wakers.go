@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// The wakers are sketches of how waiting callers may learn that a lock is
-// free. All send holdfast's scripts through the same client. They are good
-// enough to be measured and not to be used: they neither renew, nor undo what
-// a cancelled caller began, nor give up a subscription before Close.
+// The wakers are sketches of how waiting callers may learn that a lock is free. All send holdfast's
+// scripts through the same client. They are good enough to be measured and not to be used: they
+// neither renew, nor undo what a cancelled caller began, nor give up a subscription before Close.
 var wakers = []Candidate{
 	{
 		Name: "poll", Kind: Waker, NeedsServer: true, Poll: 15 * time.Millisecond,
@@ -114,8 +113,7 @@ func (p *permits) Lock(ctx context.Context, name string) (Held, error) {
 	}
 }
 
-// lines has waiters stand in line, per name: only the first tries, or is
-// handed the lock.
+// lines has waiters stand in line, per name: only the first tries, or is handed the lock.
 type lines struct {
 	*subscriber
 	maxPasses int64 // in a row; zero: the lock always goes through a message

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 )
 
-// arrivals watches who comes to the server for a fair lock. Somebody arrives when a script
-// adds it to the queue, or writes it into the record without that. One that gets the lock
-// at once has arrived before those whom the same script adds to the queue.
+// arrivals watches who comes to the server for a fair lock. Somebody arrives when a script adds it
+// to the queue, or writes it into the record without that. One that gets the lock at once has
+// arrived before those whom the same script adds to the queue.
 type arrivals struct {
 	queue, record string
 	conn, marker  *server.Conn

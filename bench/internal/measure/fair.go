@@ -40,8 +40,8 @@ var FairSteadyFigures = []result.Figure{
 // queuePoll is the pause between two looks at a queue.
 const queuePoll = 100 * time.Microsecond
 
-// crowdOf returns the client of each of Waiters callers. Interleaved, neighbours are of
-// different clients. Else each client has a block of them.
+// crowdOf returns the client of each of Waiters callers. Interleaved, neighbours are of different
+// clients. Else each client has a block of them.
 func (b *bench) crowdOf(clients []locker.FairLocker) []locker.FairLocker {
 	callers := make([]locker.FairLocker, b.Waiters)
 	for i := range callers {
@@ -54,8 +54,8 @@ func (b *bench) crowdOf(clients []locker.FairLocker) []locker.FairLocker {
 	return callers
 }
 
-// fairBurst measures Waiters callers of Clients clients that wait for one lock, from its
-// release until each has had it once. They have come to the server one after the other.
+// fairBurst measures Waiters callers of Clients clients that wait for one lock, from its release
+// until each has had it once. They have come to the server one after the other.
 func fairBurst(ctx context.Context, b *bench) error {
 	clients, err := clients[locker.FairLocker](ctx, b, b.Clients)
 	if err != nil {
@@ -116,8 +116,8 @@ func byTime(grants []int64) []int {
 	return order
 }
 
-// burst has a holder hold name until the callers wait for it, each of whom begins when
-// the one before waits. It calls ready, releases the lock and returns when all have had it.
+// burst has a holder hold name until the callers wait for it, each of whom begins when the one
+// before waits. It calls ready, releases the lock and returns when all have had it.
 func (b *bench) burst(ctx context.Context, holder locker.FairLocker, name string, callers []locker.FairLocker, ready func() error) (c *crowd, began int64, err error) {
 	h, err := holder.LockFair(ctx, name)
 	if err != nil {
@@ -179,8 +179,8 @@ func (b *bench) waiting(name string, callers []locker.FairLocker) (n int, err er
 	return strconv.Atoi(text)
 }
 
-// fairSteady measures Waiters callers of Clients clients that take one lock again and again.
-// After that it counts the grants out of order in a run of its own.
+// fairSteady measures Waiters callers of Clients clients that take one lock again and again. After
+// that it counts the grants out of order in a run of its own.
 func fairSteady(ctx context.Context, b *bench) error {
 	clients, err := clients[locker.FairLocker](ctx, b, b.Clients)
 	if err != nil {
@@ -204,10 +204,10 @@ const (
 	orderTurns   = 10
 )
 
-// order fills in how many grants were out of order. The callers of some clients take a lock,
-// each for some turns. Whoever has it notes its ID before the unlock, so the notes are in
-// the order of the grants. The order of arrival is that in which the server has carried out
-// the commands, as seen by another connection.
+// order fills in how many grants were out of order. The callers of some clients take a lock, each
+// for some turns. Whoever has it notes its ID before the unlock, so the notes are in the order of
+// the grants. The order of arrival is that in which the server has carried out the commands, as
+// seen by another connection.
 func (b *bench) order(ctx context.Context, clients []locker.FairLocker) error {
 	name := b.Name + ":order"
 	w, err := watchArrivals(ctx, b.Addr, name)

@@ -31,8 +31,7 @@ var FanoutFigures = []result.Figure{
 	{Key: "goroutines", Name: "goroutines", Better: result.Lower, Count: true},
 }
 
-// A crowd is many callers in one process that want one lock, each for some
-// turns.
+// A crowd is many callers in one process that want one lock, each for some turns.
 type crowd struct {
 	lock  func(ctx context.Context, caller int) (locker.Held, error)
 	hold  time.Duration
@@ -111,8 +110,7 @@ func (c *crowd) fail(err error) {
 	}
 }
 
-// wait returns when all have had the lock, or an error that says how many
-// have not.
+// wait returns when all have had the lock, or an error that says how many have not.
 func (c *crowd) wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { c.wg.Wait(); close(done) }()
@@ -134,8 +132,8 @@ func (c *crowd) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// warm has a small crowd lock another name first: the code, the connections and
-// the memory of a process that has just begun are not what is measured.
+// warm has a small crowd lock another name first: the code, the connections and the memory of a
+// process that has just begun are not what is measured.
 func (b *bench) warm(ctx context.Context, number int) error {
 	if b.Warm == 0 {
 		return nil
@@ -192,8 +190,8 @@ func fanout(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// drained fills in the figures of a crowd that is done. A turn's wait begins
-// with the release that set all going, or with the end of the turn before, or of the pause.
+// drained fills in the figures of a crowd that is done. A turn's wait begins with the release that
+// set all going, or with the end of the turn before, or of the pause.
 func (b *bench) drained(began int64, grants, ends []int64, used cost) {
 	n := float64(len(grants))
 	waits := make([]time.Duration, len(grants))
@@ -214,8 +212,8 @@ func (b *bench) drained(began int64, grants, ends []int64, used cost) {
 	v := b.values
 	v["drain"], v["handoffs"] = ms(drain), n/drain.Seconds()
 	if b.Hold > 0 {
-		// What the callers slept is not the lock's doing, nor that a sleep
-		// takes longer than it was asked to.
+		// What the callers slept is not the lock's doing, nor that a sleep takes longer than it was
+		// asked to.
 		v["over"] = 100 * float64(drain-held) / float64(held)
 	}
 	v["wait50"], v["wait99"], v["waitmax"] = ms(stats.Quantile(waits, 0.5)), ms(stats.Quantile(waits, 0.99)), ms(waits[len(waits)-1])

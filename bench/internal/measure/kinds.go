@@ -29,8 +29,8 @@ var WriterFigures = []result.Figure{
 	{Key: "writes", Name: "writes"},
 }
 
-// readers measures callers that read again and again, each for Hold, beside one that
-// wants to write about every Settle, and holds as long. The first reads begin over one Hold.
+// readers measures callers that read again and again, each for Hold, beside one that wants to write
+// about every Settle, and holds as long. The first reads begin over one Hold.
 func readers(ctx context.Context, b *bench) error {
 	sides, err := clients[locker.Sided](ctx, b, b.Clients)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 )
 
-// inMemory is a client whose permits all clients share. It lets all read. Who writes waits for write.
+// inMemory is a client whose permits all clients share. It lets all read. Who writes waits for
+// write.
 type inMemory struct {
 	permits chan struct{}
 	write   time.Duration
@@ -44,8 +45,8 @@ type inMemorySide struct{}
 
 func (inMemorySide) Unlock(context.Context) error { return nil }
 
-// kind measures a workload of kinds with clients in memory, in fake time. Who writes with the first client
-// does not wait.
+// kind measures a workload of kinds with clients in memory, in fake time. Who writes with the first
+// client does not wait.
 func kind(t *testing.T, s Spec, permits int, write time.Duration, check func(map[string]float64)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -129,8 +129,8 @@ func (u *underWay) taken() time.Duration {
 	return time.Since(time.Unix(0, at))
 }
 
-// window lets a load run for Warmup, and then for Window. It returns the meter, which goes on,
-// and when the window began.
+// window lets a load run for Warmup, and then for Window. It returns the meter, which goes on, and
+// when the window began.
 func (b *bench) window(l *load) (m *meter, began time.Time, err error) {
 	if err := l.wait(b.Warmup); err != nil {
 		return nil, began, err

@@ -1,9 +1,8 @@
 // Package measure runs one workload on one candidate, once.
 //
-// Each measurement gets a process of its own (see the program around this
-// package), so that heap, goroutines and CPU are those of the candidate alone,
-// and a candidate that hangs can be ended. What is random comes from
-// Spec.Seed.
+// Each measurement gets a process of its own (see the program around this package), so that heap,
+// goroutines and CPU are those of the candidate alone, and a candidate that hangs can be ended.
+// What is random comes from Spec.Seed.
 package measure
 
 import (
@@ -25,8 +24,8 @@ type Spec struct {
 	Embedded  bool // the server is miniredis
 	Seed      uint64
 	Limit     time.Duration // the measurement gives up after this time
-	// Name is that of the one lock that many want, and the others' begin with it. Run draws
-	// one: what a client of another measurement still sends then concerns no lock of this one.
+	// Name is that of the one lock that many want, and the others' begin with it. Run draws one:
+	// what a client of another measurement still sends then concerns no lock of this one.
 	Name string
 
 	Waiters    int           // callers that want one lock
@@ -47,11 +46,11 @@ type Spec struct {
 	Lease      time.Duration // zero: the candidate's default
 	User       string        // of the server, see [locker.Config]
 	Delay      time.Duration // of the way to the server and of the way back
-	// Interleaved is set if the callers of all clients come in turn, and not those of
-	// each client in a block.
+	// Interleaved is set if the callers of all clients come in turn, and not those of each client
+	// in a block.
 	Interleaved bool
-	// Java, ClassPath and JavaWarmup are for a candidate that is measured in a JVM: the
-	// binary, the program, and for how long it warms up at least. It may take five times as long.
+	// Java, ClassPath and JavaWarmup are for a candidate that is measured in a JVM: the binary, the
+	// program, and for how long it warms up at least. It may take five times as long.
 	Java, ClassPath string
 	JavaWarmup      time.Duration
 }
@@ -89,9 +88,8 @@ type bench struct {
 	onEnd     []func()
 }
 
-// Run measures. The clean-up ends what the measurement started; a process
-// that is about to end need not call it, and a candidate that hangs may never
-// return from it.
+// Run measures. The clean-up ends what the measurement started; a process that is about to end need
+// not call it, and a candidate that hangs may never return from it.
 func Run(ctx context.Context, s Spec) (m Measure, cleanup func()) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limit)
 	s.Name = fmt.Sprintf("holdfast:bench:%x", rand.Uint64())
@@ -153,8 +151,7 @@ func (b *bench) run(ctx context.Context) error {
 	return f(ctx, b)
 }
 
-// open makes a client. Each of a run has a number, so that their random parts
-// differ.
+// open makes a client. Each of a run has a number, so that their random parts differ.
 func (b *bench) open(ctx context.Context, number int) (locker.Locker, error) {
 	c := locker.Config{Addr: b.Addr, Lease: b.Lease, Seed: b.Seed + uint64(number)<<32, Renew: b.Workload == "renewal", User: b.User}
 	l, err := b.candidate.Open(ctx, c)

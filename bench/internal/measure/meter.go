@@ -32,8 +32,8 @@ type cost struct {
 
 const sampleEvery = 2 * time.Millisecond
 
-// start begins a stretch. The garbage of what came before is not part of it.
-// Looking for peaks costs CPU, which only a short stretch of hard work hides.
+// start begins a stretch. The garbage of what came before is not part of it. Looking for peaks
+// costs CPU, which only a short stretch of hard work hides.
 func (b *bench) start(peaks bool) (*meter, error) {
 	m := &meter{b: b}
 	runtime.GC()

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock is an instant that all processes of the machine agree on. The wall
-// clock may be set while we measure.
+// clock is an instant that all processes of the machine agree on. The wall clock may be set while
+// we measure.
 func clock() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

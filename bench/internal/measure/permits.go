@@ -27,8 +27,8 @@ var SharedPermitsFigures = []result.Figure{
 	{Key: "commands", Name: "commands", Unit: "/grant", Better: result.Lower, Count: true, Chart: true},
 }
 
-// permits measures callers that take one of Permits permits again and again, each for Hold.
-// They are Waiters callers of one client, or Callers of each of several.
+// permits measures callers that take one of Permits permits again and again, each for Hold. They
+// are Waiters callers of one client, or Callers of each of several.
 func permits(ctx context.Context, b *bench) error {
 	limiters, err := clients[locker.Limiter](ctx, b, len(b.Callers))
 	if err != nil {

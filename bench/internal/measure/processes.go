@@ -22,8 +22,8 @@ var ProcessesFigures = append(slices.Concat(FanoutFigures, ShareFigures),
 	result.Figure{Key: "streak", Name: "longest streak", Unit: "grants", Better: result.Lower, Count: true, Chart: true, Long: true},
 )
 
-// TakingTurnsFigures are those of processes with one caller each. The holding times decide the drain time, so the chart
-// shows the longest wait.
+// TakingTurnsFigures are those of processes with one caller each. The holding times decide the
+// drain time, so the chart shows the longest wait.
 var TakingTurnsFigures = chart(ProcessesFigures, "waitmax", "commands")
 
 // chart returns figures with charts of some of them only.
@@ -100,15 +100,14 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 	return answer.Encode(report)
 }
 
-// processes has the callers wait in several processes. This one holds the lock
-// until all wait, and takes no further part.
+// processes has the callers wait in several processes. This one holds the lock until all wait, and
+// takes no further part.
 func processes(ctx context.Context, b *bench) error {
 	h, err := b.locker.Lock(ctx, b.Name)
 	if err != nil {
 		return err
 	}
-	// The watchdog of the workers comes first, so that they can say how far
-	// they came.
+	// The watchdog of the workers comes first, so that they can say how far they came.
 	patience := b.Limit
 	b.Limit -= min(b.Limit/4, 3*time.Second)
 	defer func() { b.Limit = patience }()
@@ -185,8 +184,8 @@ type shares struct {
 	streak      int     // the most in a row of one process, while another waited
 }
 
-// judge puts the grants in order. The shares are those of the first half: in
-// the end each process has had as many as it asked for.
+// judge puts the grants in order. The shares are those of the first half: in the end each process
+// has had as many as it asked for.
 func judge(order []grant, procs int) shares {
 	slices.SortFunc(order, func(a, b grant) int { return int(a.at - b.at) })
 	left := make([]int, procs)

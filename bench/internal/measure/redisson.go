@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/redisson"
 )
 
-// A javaReport is what the program in Java says of a workload: see package redisson. Times are
-// in nanoseconds of its own clock.
+// A javaReport is what the program in Java says of a workload: see package redisson. Times are in
+// nanoseconds of its own clock.
 type javaReport struct {
 	Problem      string
 	CPU          time.Duration
@@ -89,8 +89,8 @@ func (b *bench) inJava(ctx context.Context) error {
 			return err
 		}
 	}
-	// A client deletes the latch of each unlock by DEL. The script of the unlock calls DEL too,
-	// and SET, which nothing else calls.
+	// A client deletes the latch of each unlock by DEL. The script of the unlock calls DEL too, and
+	// SET, which nothing else calls.
 	v["commands"] = (used.server.Commands("del") - used.server.Calls["set"]) / n
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// java returns a program in the place of a JVM: a script that has the arguments of the
-// workload as variables.
+// java returns a program in the place of a JVM: a script that has the arguments of the workload as
+// variables.
 func java(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "java")

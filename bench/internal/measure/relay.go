@@ -12,8 +12,8 @@ import (
 // relaying is the workload of a process that is a relay.
 const relaying = "relay"
 
-// far starts a process that is a relay to the server, and returns its address. What the relay costs is not
-// the candidate's.
+// far starts a process that is a relay to the server, and returns its address. What the relay costs
+// is not the candidate's.
 func (b *bench) far(ctx context.Context, delay time.Duration) (addr string, err error) {
 	w, err := b.spawn(ctx, 0, Spec{Workload: relaying, Addr: b.Addr, Delay: delay, Limit: b.Limit})
 	if err == nil {
@@ -22,8 +22,8 @@ func (b *bench) far(ctx context.Context, delay time.Duration) (addr string, err 
 	return addr, err
 }
 
-// relay is the life of that process. Each parcel that is held back occupies a processor of the runtime, for a while:
-// with few of them, connections would wait for each other.
+// relay is the life of that process. Each parcel that is held back occupies a processor of the
+// runtime, for a while: with few of them, connections would wait for each other.
 func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
 	runtime.GOMAXPROCS(relayProcs)
 	r, err := newRelay(b.Addr, b.Delay)
@@ -41,8 +41,8 @@ func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
 // relayProcs is more than the parcels that are held back at a time.
 const relayProcs = 256
 
-// A relay is the way to a server that is far off: it passes on bytes each way
-// after a delay. Connections are as far apart as their bytes.
+// A relay is the way to a server that is far off: it passes on bytes each way after a delay.
+// Connections are as far apart as their bytes.
 type relay struct {
 	listener net.Listener
 	server   string

@@ -26,8 +26,7 @@ var ReleaseFigures = []result.Figure{
 // A taken is what the taker says: when it was granted the lock.
 type taken struct{ At int64 }
 
-// taker is the worker's side: on "wait" it waits for the lock, on "leave" it
-// gives it back.
+// taker is the worker's side: on "wait" it waits for the lock, on "leave" it gives it back.
 func (b *bench) taker(ctx context.Context, commands <-chan string, answer *json.Encoder) error {
 	if err := answer.Encode(taken{}); err != nil {
 		return err
@@ -59,9 +58,9 @@ func (b *bench) taker(ctx context.Context, commands <-chan string, answer *json.
 	}
 }
 
-// release measures from just before the unlock in this process to just after
-// the grant in another. Between the rounds it measures plain round trips, at
-// the same pace, as a machine that dozes is slower to answer.
+// release measures from just before the unlock in this process to just after the grant in another.
+// Between the rounds it measures plain round trips, at the same pace, as a machine that dozes is
+// slower to answer.
 func release(ctx context.Context, b *bench) error {
 	w, err := b.spawn(ctx, 1, b.Spec)
 	if err != nil {
@@ -72,8 +71,8 @@ func release(ctx context.Context, b *bench) error {
 		return err
 	}
 	r := rand.New(rand.NewPCG(b.Seed, 23))
-	// The phase is random, or a candidate that polls would look as good or as
-	// bad as the moment that we chose.
+	// The phase is random, or a candidate that polls would look as good or as bad as the moment
+	// that we chose.
 	linger := func(more time.Duration) error {
 		return pause(ctx, 5*time.Millisecond+time.Duration(r.Int64N(int64(10*time.Millisecond+more))))
 	}

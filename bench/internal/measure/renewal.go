@@ -21,8 +21,7 @@ var RenewalFigures = []result.Figure{
 	{Key: "heap", Name: "heap and stacks", Unit: "B/lock", Better: result.Lower, Count: true, Chart: true},
 }
 
-// As many callers take and give back the locks. More than that does nothing
-// for the measurement.
+// As many callers take and give back the locks. More than that does nothing for the measurement.
 const hands = 64
 
 // renewal takes many locks and looks on while they are kept.
@@ -83,8 +82,7 @@ func (b *bench) allHeld() error {
 	return nil
 }
 
-// spread calls f for 0..n-1 from several goroutines and returns the first
-// error.
+// spread calls f for 0..n-1 from several goroutines and returns the first error.
 func spread(ctx context.Context, n int, f func(int) error) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, hands)

@@ -70,9 +70,9 @@ const (
 	smallCallers = 2
 )
 
-// largeSet measures one caller that takes Locks names at once, again and again, after
-// pauses of Settle. Each of these names is also taken again and again by callers of two
-// more clients. All hold for Hold.
+// largeSet measures one caller that takes Locks names at once, again and again, after pauses of
+// Settle. Each of these names is also taken again and again by callers of two more clients. All
+// hold for Hold.
 func largeSet(ctx context.Context, b *bench) error {
 	names := namesOfSet(b.Name, b.Locks)
 	load := b.newLoad(ctx)

@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 )
 
-// TurnsFigures are those of turns. The first process is the one that the mix
-// names first.
+// TurnsFigures are those of turns. The first process is the one that the mix names first.
 var TurnsFigures = []result.Figure{
 	{Key: "first", Name: "first has it", Unit: "% of taken"},
 	{Key: "least", Name: "least", Unit: "% of taken", Better: result.Higher},
@@ -29,8 +28,8 @@ var TurnsFigures = []result.Figure{
 	{Key: "commands", Name: "commands", Unit: "/grant", Better: result.Lower},
 }
 
-// turns has each process of a mix take the lock again and again. Meanwhile
-// this process asks the server, at random instants, whose record there is.
+// turns has each process of a mix take the lock again and again. Meanwhile this process asks the
+// server, at random instants, whose record there is.
 func turns(ctx context.Context, b *bench) error {
 	mix, ok := MixByName(b.Candidate)
 	if !ok {
@@ -127,8 +126,8 @@ func (b *bench) turnSpec(ctx context.Context, p TurnProc) (s Spec, err error) {
 	return s, nil
 }
 
-// sample asks for the record at random instants, about every millisecond,
-// and returns how often it was each process', and how often there was none.
+// sample asks for the record at random instants, about every millisecond, and returns how often it
+// was each process', and how often there was none.
 func (b *bench) sample(ctx context.Context, owners []string) (had []int, free int, err error) {
 	rng := rand.New(rand.NewPCG(b.Seed, 0))
 	had = make([]int, len(owners))

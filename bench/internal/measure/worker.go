@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// WorkerArg is the first argument of a process that is a worker. The program
-// (and a test binary) must then call [Worker] and do nothing else.
+// WorkerArg is the first argument of a process that is a worker. The program (and a test binary)
+// must then call [Worker] and do nothing else.
 const WorkerArg = "internal-worker"
 
-// A worker is another process that takes part in a measurement. It is told
-// what to do by lines on its standard input, and answers by lines of JSON. It
-// ends when its input does, so that none outlives the one that started it.
+// A worker is another process that takes part in a measurement. It is told what to do by lines on
+// its standard input, and answers by lines of JSON. It ends when its input does, so that none
+// outlives the one that started it.
 type worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

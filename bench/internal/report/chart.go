@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// A chart shows one figure of one table: a line a candidate, a mark at the
-// median, a bar from the least to the largest repetition.
+// A chart shows one figure of one table: a line a candidate, a mark at the median, a bar from the
+// least to the largest repetition.
 type chart struct {
 	run    *result.Run
 	table  *result.Table
@@ -34,8 +34,8 @@ type bar struct {
 // Values this far apart get a log axis.
 const wide = 30
 
-// charts returns those of a table: a figure that all share needs none. The figures of a point are drawn as
-// a part of its curve.
+// charts returns those of a table: a figure that all share needs none. The figures of a point are
+// drawn as a part of its curve.
 func charts(run *result.Run, t *result.Table) []*chart {
 	var out []*chart
 	if t.Point != nil {

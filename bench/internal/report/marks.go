@@ -10,9 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A look is the color and the shape of a kind. The colors are from the set of
-// Okabe and Ito, which people with any colour vision can tell apart; the
-// shapes do it without colour.
+// A look is the color and the shape of a kind. The colors are from the set of Okabe and Ito, which
+// people with any colour vision can tell apart; the shapes do it without colour.
 type look struct {
 	kind, says string
 	color      color.Color

@@ -83,7 +83,8 @@ func wideRun() *result.Run {
 	return run
 }
 
-// No line is wider than a terminal. Each figure of a wide table is there once, with its candidates beside it.
+// No line is wider than a terminal. Each figure of a wide table is there once, with its candidates
+// beside it.
 func TestText_FitsATerminal(t *testing.T) {
 	run := wideRun()
 	var b bytes.Buffer

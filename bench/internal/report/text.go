@@ -34,7 +34,8 @@ func busy(m result.Machine) string {
 	return fmt.Sprintf("THE MACHINE WAS BUSY before the run: load %.2f on %d cores", load, m.Cores)
 }
 
-// Wrap breaks a line that has more columns than lineWidth. The lines that follow begin as the first.
+// Wrap breaks a line that has more columns than lineWidth. The lines that follow begin as the
+// first.
 func Wrap(text string) string {
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
 	var out []string
@@ -79,8 +80,8 @@ func Text(w io.Writer, run *result.Run, t *result.Table) {
 	}
 }
 
-// cell is the median; for the figures that matter most also how far the
-// repetitions were apart, and how many times holdfast's it is.
+// cell is the median; for the figures that matter most also how far the repetitions were apart, and
+// how many times holdfast's it is.
 func cell(r *result.Row, f result.Figure) string {
 	s, ok := r.Summary[f.Key]
 	if !ok {
@@ -145,8 +146,8 @@ func digits(x float64) string {
 	return text
 }
 
-// align writes columns: the first to the left, the rest to the right. Columns for which a line has no room
-// follow below, beside the first again.
+// align writes columns: the first to the left, the rest to the right. Columns for which a line has
+// no room follow below, beside the first again.
 func align(w io.Writer, rows [][]string) {
 	var width []int
 	for _, row := range rows {

@@ -23,7 +23,8 @@ const mostVerdicts = 12
 // A verdict is one row of the table at the top: holdfast beside the best of the others.
 type verdict struct {
 	Question, Unit, Ours, Theirs, Who string
-	// Says is how the two compare and which candidates failed or were stopped, and Kind is "better", "worse" or "same".
+	// Says is how the two compare and which candidates failed or were stopped, and Kind is
+	// "better", "worse" or "same".
 	Says, Kind string
 }
 
@@ -39,8 +40,8 @@ func verdicts(run *result.Run) (all []verdict) {
 	return all
 }
 
-// answer compares holdfast with the best of the others. It has no answer if holdfast, or every other, was neither
-// measured nor stopped.
+// answer compares holdfast with the best of the others. It has no answer if holdfast, or every
+// other, was neither measured nor stopped.
 func answer(t *result.Table, q result.Question) (v verdict, ok bool) {
 	i := slices.IndexFunc(t.Figures, func(f result.Figure) bool { return f.Key == q.Figure })
 	if i < 0 {
@@ -102,7 +103,8 @@ func troubleOf(r *result.Row, n int, why string) string {
 	return text
 }
 
-// judge compares the best of the others with holdfast. There is no ratio if holdfast's figure is zero.
+// judge compares the best of the others with holdfast. There is no ratio if holdfast's figure is
+// zero.
 func judge(f result.Figure, best *result.Row) (kind, says string) {
 	ratio, ok := best.Ratio[f.Key]
 	switch {
@@ -116,8 +118,8 @@ func judge(f result.Figure, best *result.Row) (kind, says string) {
 	return compare(ratio.Median)
 }
 
-// compare says how holdfast compares. x is the other's figure divided by holdfast's. For a figure of which
-// more is better, it is the inverse.
+// compare says how holdfast compares. x is the other's figure divided by holdfast's. For a figure
+// of which more is better, it is the inverse.
 func compare(x float64) (kind, says string) {
 	switch {
 	case math.IsInf(x, 0):

@@ -11,11 +11,11 @@ type Change struct {
 	Table, Candidate string
 	Figure           Figure
 	Old, New         stats.Summary
-	// Factor is the new median by the old one, after the machine's own change
-	// is taken out. Above 1 is more, whether that is good or bad.
+	// Factor is the new median by the old one, after the machine's own change is taken out. Above 1
+	// is more, whether that is good or bad.
 	Factor float64
-	// Machine is the change that the other candidates of the table saw; 1 for
-	// counts, and where there are too few to tell.
+	// Machine is the change that the other candidates of the table saw; 1 for counts, and where
+	// there are too few to tell.
 	Machine float64
 	Verdict Verdict
 }
@@ -35,16 +35,14 @@ const (
 // Few others could all have changed by chance.
 const fewestOthers = 3
 
-// Compare compares the candidate's rows of two runs. A change is a regression
-// if it is larger than threshold (0.1 is 10 %) and larger than the noise: the
-// repetitions of the new run, corrected for the machine, must all lie beyond
-// those of the old run. One repetition says nothing about noise, so that it
-// takes two on each side, except for counts.
+// Compare compares the candidate's rows of two runs. A change is a regression if it is larger than
+// threshold (0.1 is 10 %) and larger than the noise: the repetitions of the new run, corrected for
+// the machine, must all lie beyond those of the old run. One repetition says nothing about noise,
+// so that it takes two on each side, except for counts.
 //
-// Two runs are seldom made in the same hour on the same machine. So figures of
-// time are corrected by the median change of all other candidates in the same
-// table: if all became slower by a fifth, that was the machine. Counts, such
-// as commands a handoff, are compared as they are.
+// Two runs are seldom made in the same hour on the same machine. So figures of time are corrected
+// by the median change of all other candidates in the same table: if all became slower by a fifth,
+// that was the machine. Counts, such as commands a handoff, are compared as they are.
 func Compare(before, after *Run, candidate string, threshold float64) []Change {
 	var out []Change
 	for _, t := range before.Tables {

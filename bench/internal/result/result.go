@@ -1,5 +1,5 @@
-// Package result is what a run of the bench leaves behind: results.json, and
-// how two of them are compared.
+// Package result is what a run of the bench leaves behind: results.json, and how two of them are
+// compared.
 package result
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/stats"
 )
 
-// Schema names the form of results.json. It changes when a reader of the old
-// form would misread the new one.
+// Schema names the form of results.json. It changes when a reader of the old form would misread the
+// new one.
 const Schema = "holdfast-bench/1"
 
 // A Run is one run of the bench: the whole of results.json.
@@ -54,8 +54,8 @@ type Table struct {
 	Point *Point `json:"point,omitempty"`
 }
 
-// A Point is where on a curve a table is. The figures of the tables of a curve are drawn as lines over a
-// number that differs between the tables.
+// A Point is where on a curve a table is. The figures of the tables of a curve are drawn as lines
+// over a number that differs between the tables.
 type Point struct {
 	Curve string  `json:"curve"` // its title
 	Over  string  `json:"over"`  // what the number counts
@@ -66,8 +66,8 @@ type Point struct {
 type Question struct {
 	Question string `json:"question"`
 	Figure   string `json:"figure"` // its key
-	// Against are the candidates that holdfast is compared with, of which the best one counts. None:
-	// all other libraries.
+	// Against are the candidates that holdfast is compared with, of which the best one counts.
+	// None: all other libraries.
 	Against []string `json:"against,omitempty"`
 }
 
@@ -87,8 +87,7 @@ type Figure struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"`
 	Better Better `json:"better,omitempty"`
-	// Count: it counts what is done, and hardly depends on how fast the
-	// machine is.
+	// Count: it counts what is done, and hardly depends on how fast the machine is.
 	Count bool `json:"count,omitempty"`
 	// Chart: it gets a picture.
 	Chart bool `json:"chart,omitempty"`
@@ -115,11 +114,10 @@ type Sample struct {
 	Problem string             `json:"problem,omitempty"` // it hung or failed; values may be missing or partial
 }
 
-// Finish sums the samples up: medians over the repetitions, and ratios to
-// base, the row that all are compared with. A ratio is formed within each
-// repetition, where both had the machine in the same state, and the median is
-// that of the ratios. Samples with a problem do not count: their figures say
-// when the watchdog came, not how fast anything is.
+// Finish sums the samples up: medians over the repetitions, and ratios to base, the row that all
+// are compared with. A ratio is formed within each repetition, where both had the machine in the
+// same state, and the median is that of the ratios. Samples with a problem do not count: their
+// figures say when the watchdog came, not how fast anything is.
 func (t *Table) Finish(base string) {
 	var reference *Row
 	for _, r := range t.Rows {

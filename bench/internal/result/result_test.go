@@ -35,8 +35,8 @@ func run(f Figure, rows ...*Row) *Run {
 }
 
 func TestRatio_IsFormedWithinARepetition(t *testing.T) {
-	// The machine was ten times slower in the second repetition. The ratio of
-	// the medians would be 20/10.
+	// The machine was ten times slower in the second repetition. The ratio of the medians would be
+	// 20/10.
 	ours, other := row("holdfast", "drain", 1, 100, 10), row("other", "drain", 3, 300, 20)
 	run(drain, ours, other)
 	require.Equal(t, stats.Summary{N: 3, Median: 10, Min: 1, Max: 100}, ours.Summary["drain"])

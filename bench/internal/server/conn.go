@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A Conn is the barest client: one blocking connection, no goroutine, no pool. It
-// reads counters without adding to what is measured, and its round trip is the
-// unit of the release figures.
+// A Conn is the barest client: one blocking connection, no goroutine, no pool. It reads counters
+// without adding to what is measured, and its round trip is the unit of the release figures.
 type Conn struct{ *resp.Conn }
 
 const replyTimeout = 10 * time.Second

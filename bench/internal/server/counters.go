@@ -60,8 +60,7 @@ func (c *Conn) Snapshot(embedded bool) (Snapshot, error) {
 	return s, nil
 }
 
-// Since returns what was counted between two snapshots, less what reading
-// them cost.
+// Since returns what was counted between two snapshots, less what reading them cost.
 func (s Snapshot) Since(before Snapshot) Counters {
 	d := Counters{
 		Calls: map[string]float64{}, Detailed: s.at.Detailed, Clients: s.at.Clients,
@@ -79,9 +78,8 @@ func (s Snapshot) Since(before Snapshot) Counters {
 	return d
 }
 
-// fromClients are the commands that come from clients only: no script that is
-// measured here calls them. What a script calls is the server's own business,
-// and is not on the wire.
+// fromClients are the commands that come from clients only: no script that is measured here calls
+// them. What a script calls is the server's own business, and is not on the wire.
 var fromClients = map[string]bool{
 	"evalsha": true, "eval": true, "fcall": true, "ping": true, "hello": true,
 	"subscribe": true, "unsubscribe": true, "ssubscribe": true, "sunsubscribe": true,
@@ -90,9 +88,9 @@ var fromClients = map[string]bool{
 	"command": true, "quit": true, "cluster|slots": true,
 }
 
-// Commands is how many commands clients sent, pings aside. Extra names more of
-// them that this client sends itself and no script of its own calls. On the
-// embedded server it is all that it counted.
+// Commands is how many commands clients sent, pings aside. Extra names more of them that this
+// client sends itself and no script of its own calls. On the embedded server it is all that it
+// counted.
 func (c Counters) Commands(extra ...string) float64 {
 	if !c.Detailed {
 		return c.Total

@@ -1,6 +1,5 @@
-// Package server gives the bench a Redis to measure: a child process of its
-// own, so that nobody else's load is in the figures, and the counters that the
-// server keeps of itself.
+// Package server gives the bench a Redis to measure: a child process of its own, so that nobody
+// else's load is in the figures, and the counters that the server keeps of itself.
 package server
 
 import (

@@ -20,8 +20,7 @@ type handle interface {
 	Unlock(context.Context) error
 }
 
-// clients are the names of Config.Client: the library, and those that are
-// broken on purpose.
+// clients are the names of Config.Client: the library, and those that are broken on purpose.
 var clients = []string{"", "careless", "stretched", "doubled", partial, overfull, "leaky"}
 
 const (

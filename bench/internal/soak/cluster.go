@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// freezeMost is how long a node of a cluster is frozen. Others wait for it for a second
-	// before they replace it.
+	// freezeMost is how long a node of a cluster is frozen. Others wait for it for a second before
+	// they replace it.
 	freezeMost = 600 * time.Millisecond
 	// promoteTime bounds the time until a replica is promoted, and healTime the time until the
 	// cluster is whole again.

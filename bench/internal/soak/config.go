@@ -26,8 +26,7 @@ type Config struct {
 	Status func(Status)
 }
 
-// The limits of a Config. The register's numbers and the histories' memory are
-// made for these.
+// The limits of a Config. The register's numbers and the histories' memory are made for these.
 const (
 	maxProcs   = 64
 	maxWorkers = 4096
@@ -81,20 +80,20 @@ func (c *Config) breaking() bool {
 // slow tells whether a lock is one of those that are held for long.
 func slow(name, names int) bool { return names > 1 && name >= names-(names+1)/3 }
 
-// tryOnly tells whether nobody waits for a lock: all only try, often. A waiter
-// in another process asks some time after a lease has ended; somebody who tries
-// finds out how long before its end the holder stopped believing.
+// tryOnly tells whether nobody waits for a lock: all only try, often. A waiter in another process
+// asks some time after a lease has ended; somebody who tries finds out how long before its end the
+// holder stopped believing.
 func tryOnly(name, names int) bool { return name == names-1 && slow(names-2, names) }
 
-// readWrite reports whether a lock is a read-write lock. Those with odd numbers are,
-// except one that is only tried for.
+// readWrite reports whether a lock is a read-write lock. Those with odd numbers are, except one
+// that is only tried for.
 func readWrite(name, names int) bool { return name%2 == 1 && !tryOnly(name, names) }
 
 // fair reports whether a lock is a fair one: every fourth is, except one that is only tried for.
 func fair(name, names int) bool { return name%4 == 2 && !tryOnly(name, names) }
 
-// There are permits of permitNames names, permitLimit of each. Their numbers follow those of
-// the locks. A request is for permitMost at most. Those of the last name are held for long.
+// There are permits of permitNames names, permitLimit of each. Their numbers follow those of the
+// locks. A request is for permitMost at most. Those of the last name are held for long.
 const (
 	permitNames = 3
 	permitLimit = 4

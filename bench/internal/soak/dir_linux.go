@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fastDir is a folder in memory, if there is one with room enough and nobody
-// asked for another by TMPDIR; else it is empty, which means the system's
-// folder for temporary files. The server syncs each write, and a slow disk would
-// be all that is measured.
+// fastDir is a folder in memory, if there is one with room enough and nobody asked for another by
+// TMPDIR; else it is empty, which means the system's folder for temporary files. The server syncs
+// each write, and a slow disk would be all that is measured.
 func fastDir() string {
 	const (
 		dir  = "/dev/shm"

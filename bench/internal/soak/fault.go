@@ -86,9 +86,8 @@ func Kinds() string {
 	return b.String()
 }
 
-// ParseFaults reads a list of faults, separated by commas: names, "all" for
-// all that may do no harm, "breaking" for those that void the promises, "none". cluster says
-// for which servers.
+// ParseFaults reads a list of faults, separated by commas: names, "all" for all that may do no
+// harm, "breaking" for those that void the promises, "none". cluster says for which servers.
 func ParseFaults(text string, cluster bool) ([]string, error) {
 	chosen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {

@@ -23,8 +23,8 @@ type fleet struct {
 // A cluster has clusterMasters masters, each with one replica.
 const clusterMasters = 3
 
-// startFleet starts one server, or a cluster. It returns what has been started, even if there
-// is an error.
+// startFleet starts one server, or a cluster. It returns what has been started, even if there is an
+// error.
 func startFleet(c Config, dir string) (*fleet, error) {
 	f := &fleet{}
 	n, args := 1, keepAll
@@ -90,8 +90,7 @@ func (f *fleet) masters() (masters, replicas []*redisServer) {
 	return masters, replicas
 }
 
-// healed returns nil when each master of a cluster has its replica, which has its data, and
-// serves.
+// healed returns nil when each master of a cluster has its replica, which has its data, and serves.
 func (f *fleet) healed() error {
 	masters, replicas := f.masters()
 	if len(masters) != clusterMasters || len(replicas) != clusterMasters {

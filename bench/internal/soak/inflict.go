@@ -13,9 +13,9 @@ import (
 
 const floodMessages = 20_000
 
-// inflict does a fault, and undoes it where that has to be. It blocks as long
-// as the fault lasts, or until stop is closed, and returns how many blows there
-// were: none means that there was nobody to hit.
+// inflict does a fault, and undoes it where that has to be. It blocks as long as the fault lasts,
+// or until stop is closed, and returns how many blows there were: none means that there was nobody
+// to hit.
 func (run *run) inflict(f Fault, stop <-chan struct{}) (int, error) {
 	if f.Slot < 0 {
 		return run.hitServer(f, stop)
@@ -55,8 +55,8 @@ func (run *run) inflict(f Fault, stop <-chan struct{}) (int, error) {
 	case "before":
 		return until(proxy.On(scripts.Nth(1+int(f.Seed%7))).CutBefore(), f.For, stop), nil
 	case "delay":
-		// Below the time after which an answer counts for nothing, so that
-		// it is believed. What counts from the reply then counts too much.
+		// Below the time after which an answer counts for nothing, so that it is believed. What
+		// counts from the reply then counts too much.
 		by := time.Duration(1+f.Seed%80) * run.Lease / 1000
 		chance := 0.05
 		if f.Seed%2 == 0 {
@@ -191,8 +191,8 @@ return redis.call('PUBLISH', KEYS[3], free)`
 
 func permitChannel(name int) string { return "redisson_sc:" + lockName(name) }
 
-// flood makes scripts that publish wake-ups for nothing on all channels. Some
-// hundred of the messages are garbage, up to 64 KB of it.
+// flood makes scripts that publish wake-ups for nothing on all channels. Some hundred of the
+// messages are garbage, up to 64 KB of it.
 func (run *run) flood(r *rand.Rand) [][]string {
 	const script = `local n = 0
 for i = 1, tonumber(ARGV[1]) do

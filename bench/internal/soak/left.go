@@ -22,8 +22,8 @@ type Leftovers struct {
 	goroutineText string
 }
 
-// left looks at the server until nothing is left, or the longest lease is over:
-// what a killed process held may stay for so long.
+// left looks at the server until nothing is left, or the longest lease is over: what a killed
+// process held may stay for so long.
 func (run *run) left() Leftovers {
 	var l Leftovers
 	longest := run.Lease + 20*time.Millisecond // of fixed leases
@@ -98,8 +98,8 @@ func (run *run) probe(l *Leftovers) error {
 	}
 	l.Keys = nil
 	for _, k := range keys {
-		// A worker that was killed, or whose server was away, leaves the record of its process until the
-		// TTL of that ends.
+		// A worker that was killed, or whose server was away, leaves the record of its process
+		// until the TTL of that ends.
 		process := strings.HasPrefix(k, "holdfast:manager:")
 		if !strings.HasPrefix(k, "redisson_lock_token:") && !process && !queueKey(k) && !slices.Contains(known, k) {
 			l.Keys = append(l.Keys, k)
@@ -135,21 +135,20 @@ func ofServers(line string) bool {
 	return false
 }
 
-// queueKey reports whether a key is one of the queue of a fair lock. The places of a killed
-// process stay there until somebody asks for the lock.
+// queueKey reports whether a key is one of the queue of a fair lock. The places of a killed process
+// stay there until somebody asks for the lock.
 func queueKey(key string) bool {
 	return strings.HasPrefix(key, "redisson_lock_queue:") || strings.HasPrefix(key, "redisson_lock_timeout:")
 }
 
-// permitKeys are the keys of permits that may stay: the counter of those that are free, and
-// those that are taken. What a killed process had taken is there until the next request
-// removes it.
+// permitKeys are the keys of permits that may stay: the counter of those that are free, and those
+// that are taken. What a killed process had taken is there until the next request removes it.
 func permitKeys(name int) []string {
 	return []string{lockName(name), lockName(name) + ":timeout"}
 }
 
-// probePermits asks the server for the permits of a name. It returns what is wrong with
-// them, or nothing if all are free.
+// probePermits asks the server for the permits of a name. It returns what is wrong with them, or
+// nothing if all are free.
 func (run *run) probePermits(name int) (string, error) {
 	const script = `local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)

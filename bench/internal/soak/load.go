@@ -91,19 +91,19 @@ const (
 	setMost  = 5
 )
 
-// takesSets reports whether a goroutine asks for sets, in half of its turns. Some of
-// those that are after hot locks do, and fewer of the others. A set often waits for a
-// second, so if all asked for sets, most would wait for them.
+// takesSets reports whether a goroutine asks for sets, in half of its turns. Some of those that are
+// after hot locks do, and fewer of the others. A set often waits for a second, so if all asked for
+// sets, most would wait for them.
 func takesSets(g int) bool { return g%8 == 1 || g%16 == 7 }
 
-// takesPermits reports whether a goroutine asks for permits, in a quarter of its turns. It is
-// one that is after hot locks and does not ask for sets. A request for several permits often
-// waits for a second, too, so half of the requests want one.
+// takesPermits reports whether a goroutine asks for permits, in a quarter of its turns. It is one
+// that is after hot locks and does not ask for sets. A request for several permits often waits for
+// a second, too, so half of the requests want one.
 func takesPermits(g int) bool { return g%4 == 2 }
 
-// loop makes requests until the end. Every fourth goroutine is after the locks
-// that are held for long, so that those can't make all others wait. The sets of these
-// goroutines have locks of both kinds.
+// loop makes requests until the end. Every fourth goroutine is after the locks that are held for
+// long, so that those can't make all others wait. The sets of these goroutines have locks of both
+// kinds.
 func (w *worker) loop(g int) {
 	r := rand.New(rand.NewPCG(w.Seed, uint64(w.Life)<<16|uint64(g)))
 	after, together := make([]int, 0, w.Names), make([]int, 0, w.Names)
@@ -176,8 +176,8 @@ func (w *worker) draw(r *rand.Rand, from []int) []int {
 	return out
 }
 
-// skewed draws a number below n. Of many, some are drawn far more often than others, so that
-// there are hot names among them.
+// skewed draws a number below n. Of many, some are drawn far more often than others, so that there
+// are hot names among them.
 func skewed(r *rand.Rand, n int) int {
 	if n <= 64 {
 		return r.IntN(n)
@@ -403,8 +403,8 @@ func (h *holder) use(late bool) {
 	}
 }
 
-// read looks at the register. A larger token there is that of a later writer, which
-// must wait until this reader has ended.
+// read looks at the register. A larger token there is that of a later writer, which must wait until
+// this reader has ended.
 func (h *holder) read(a *check.Hold) {
 	seen := h.w.registers.list[a.Name].Token()
 	if seen > a.Token && h.handle.Valid() && !h.w.Breaking && h.lock != nil {
@@ -412,9 +412,8 @@ func (h *holder) read(a *check.Hold) {
 	}
 }
 
-// write offers the token to the register. Late is for a holder who knows that
-// it has lost the lock: an honest one would not write, but this one was on its
-// way.
+// write offers the token to the register. Late is for a holder who knows that it has lost the lock:
+// an honest one would not write, but this one was on its way.
 func (h *holder) write(a *check.Hold, late bool) {
 	x := check.Write{Hold: a.ID, Token: a.Token, Name: a.Name, Proc: a.Proc, Late: late, Before: clock()}
 	x.Accepted = h.w.registers.list[a.Name].Write(a.Token, uint64(h.w.Life)<<16|a.ID&0xffff)
@@ -548,8 +547,7 @@ func (h *holder) reenter() {
 		return
 	}
 	if !h.lock.Valid() {
-		// Lost meanwhile: the other one may be a hold of its own, of which
-		// no account is kept.
+		// Lost meanwhile: the other one may be a hold of its own, of which no account is kept.
 		_ = again.Unlock(context.Background())
 		return
 	}

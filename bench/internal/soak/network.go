@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 )
 
-// A stage is where the proxies live: they are made for tests, and end with
-// what they take for one.
+// A stage is where the proxies live: they are made for tests, and end with what they take for one.
 type stage struct {
 	testing.TB // nil: nothing else of it is used
 	ends       []func()

@@ -18,8 +18,8 @@ const (
 	signalCont = syscall.SIGCONT
 )
 
-// clock is an instant that all processes of the machine agree on. The wall
-// clock may be set while we run.
+// clock is an instant that all processes of the machine agree on. The wall clock may be set while
+// we run.
 func clock() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -28,8 +28,7 @@ func clock() int64 {
 	return t.Nano()
 }
 
-// mapFile maps a file that is to be shared by processes. The memory stays
-// until the process ends.
+// mapFile maps a file that is to be shared by processes. The memory stays until the process ends.
 func mapFile(path string, size int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

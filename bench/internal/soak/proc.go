@@ -83,12 +83,12 @@ func (p *proc) kill() {
 	p.in.Close()
 }
 
-// stop tells a worker to come to rest. One that has ended by itself does not
-// hear it; await says so.
+// stop tells a worker to come to rest. One that has ended by itself does not hear it; await says
+// so.
 func (p *proc) stop() { _, _ = io.WriteString(p.in, word+"\n") }
 
-// await waits for the end of a worker that was told to stop, and says what was
-// wrong with it. giveUp is closed when it has had enough time.
+// await waits for the end of a worker that was told to stop, and says what was wrong with it.
+// giveUp is closed when it has had enough time.
 func (p *proc) await(giveUp <-chan struct{}) error {
 	defer p.in.Close()
 	select {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/check"
 )
 
-// registers are the resources that the locks protect, one for each name, in
-// memory that all processes share.
+// registers are the resources that the locks protect, one for each name, in memory that all
+// processes share.
 type registers struct {
 	memory []byte
 	list   []check.Register

@@ -50,9 +50,9 @@ type run struct {
 	failed    []string       // faults that could not be done
 }
 
-// Run blocks until the run is over: at the end of its time, or early when ctx
-// ends. The result is nil only if the run could not take place at all; whether
-// all was well is for [Result.Violations] to say. Nothing is left behind.
+// Run blocks until the run is over: at the end of its time, or early when ctx ends. The result is
+// nil only if the run could not take place at all; whether all was well is for [Result.Violations]
+// to say. Nothing is left behind.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	c, err := c.complete()
 	if err != nil {
@@ -158,8 +158,7 @@ func (run *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// load carries out the schedule, and returns when the time is over and all
-// faults have ended.
+// load carries out the schedule, and returns when the time is over and all faults have ended.
 func (run *run) load(ctx context.Context, schedule []Fault, began time.Time) {
 	over, cancel := context.WithTimeout(ctx, run.Duration)
 	defer cancel()
@@ -192,8 +191,8 @@ func (run *run) load(ctx context.Context, schedule []Fault, began time.Time) {
 	}
 }
 
-// count inflicts a fault, and counts it. On a slow machine the one before may
-// still be under way, a restart for instance: then this one comes later.
+// count inflicts a fault, and counts it. On a slow machine the one before may still be under way, a
+// restart for instance: then this one comes later.
 func (run *run) count(f Fault, stop <-chan struct{}) {
 	target := &run.targets[f.Slot+1]
 	target.Lock()
@@ -208,8 +207,7 @@ func (run *run) count(f Fault, stop <-chan struct{}) {
 	}
 }
 
-// rest heals what is broken, and has all workers come to rest. With abandon it
-// ends them at once.
+// rest heals what is broken, and has all workers come to rest. With abandon it ends them at once.
 func (run *run) rest(abandon bool) {
 	run.mu.Lock()
 	defer run.mu.Unlock()

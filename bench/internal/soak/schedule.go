@@ -8,9 +8,9 @@ import (
 // faultShare is the part of a run in which there are faults.
 const faultShare = 0.85
 
-// Schedule returns the faults of a run. It depends on its arguments only. The
-// time between two begins is random, every on the average; no two faults of one
-// target overlap, so one whose target is busy is left out.
+// Schedule returns the faults of a run. It depends on its arguments only. The time between two
+// begins is random, every on the average; no two faults of one target overlap, so one whose target
+// is busy is left out.
 func Schedule(seed uint64, length, every, lease time.Duration, procs int, faults []string) []Fault {
 	var chosen []kind
 	total := 0
@@ -32,8 +32,8 @@ func Schedule(seed uint64, length, every, lease time.Duration, procs int, faults
 		if at >= end {
 			return out
 		}
-		// All that is random is drawn before it is known whether the fault
-		// takes place, so that one more target does not change the rest.
+		// All that is random is drawn before it is known whether the fault takes place, so that one
+		// more target does not change the rest.
 		n := r.IntN(total)
 		i := 0
 		for ; n >= chosen[i].weight; i++ {

@@ -13,8 +13,7 @@ import (
 // replyTimeout bounds one command to the server.
 const replyTimeout = 10 * time.Second
 
-// keepAll are the arguments of a server that keeps what it acknowledged: a
-// restart loses nothing.
+// keepAll are the arguments of a server that keeps what it acknowledged: a restart loses nothing.
 var keepAll = []string{"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-min-size", "16mb"}
 
 // A redisServer is a server of a run.
@@ -32,8 +31,7 @@ func (s *redisServer) Do(words ...string) (string, error) { return s.do(words) }
 // forget removes the data of a server that was killed.
 func (s *redisServer) forget() error { return os.RemoveAll(filepath.Join(s.Dir, "appendonlydir")) }
 
-// do sends commands one after the other over a connection of its own, and
-// returns the last reply.
+// do sends commands one after the other over a connection of its own, and returns the last reply.
 func (s *redisServer) do(commands ...[]string) (string, error) {
 	c, err := resp.Dial(s.Addr(), replyTimeout)
 	if err != nil {

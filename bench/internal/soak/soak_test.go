@@ -25,8 +25,8 @@ func small(t *testing.T, faults string, seed uint64, length time.Duration) Confi
 	}
 }
 
-// runUntil runs for longer and longer, until a run has met enough. A busy machine gets little done in a
-// short run.
+// runUntil runs for longer and longer, until a run has met enough. A busy machine gets little done
+// in a short run.
 func runUntil(t *testing.T, c Config, enough func(*Result) bool) *Result {
 	t.Helper()
 	for ; ; c.Duration *= 3 {
@@ -71,9 +71,8 @@ func TestSoak_NoLockIsHeldTwiceUnderFaults(t *testing.T) {
 	t.Logf("%d grants, %d lost, faults %v", r.Grants, r.Lost, r.Faults)
 }
 
-// The checker is checked: each of these clients is broken in a way that only
-// what it does can show. A run ends as soon as that is seen, or after a time
-// that is enough on any machine.
+// The checker is checked: each of these clients is broken in a way that only what it does can show.
+// A run ends as soon as that is seen, or after a time that is enough on any machine.
 func TestSoak_FindsABrokenClient(t *testing.T) {
 	t.Parallel()
 	overlaps := func(s Status) bool { return s.Overlaps > 0 }
@@ -133,8 +132,7 @@ func TestFault_EachStrikes(t *testing.T) {
 			continue
 		}
 		var blows int
-		// A fault may meet nobody: the worker is still coming back from the
-		// one before.
+		// A fault may meet nobody: the worker is still coming back from the one before.
 		for deadline := time.Now().Add(20 * time.Second); blows == 0 && time.Now().Before(deadline); {
 			f := Fault{Kind: k.name, Slot: -1, Seed: 3}
 			if !k.server {

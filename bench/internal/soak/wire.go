@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/check"
 )
 
-// The records that a worker sends. Each is a byte that says which, and then a
-// struct of a fixed size or a text with its length before it.
+// The records that a worker sends. Each is a byte that says which, and then a struct of a fixed
+// size or a text with its length before it.
 const (
 	recOpen   byte = 'o' // check.Hold: goes on, in case that the process is killed
 	recHold   byte = 'h' // check.Hold: has ended
@@ -121,8 +121,7 @@ type listener interface {
 	last(lastWords)
 }
 
-// readRecords reads until the worker ends. Half a record at the end is what a
-// killed worker leaves.
+// readRecords reads until the worker ends. Half a record at the end is what a killed worker leaves.
 func readRecords(in io.Reader, l listener) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for {

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// WorkerArg is the only argument of a process that is a worker. The program
-// (and a test binary) must then call [Worker] and do nothing else.
+// WorkerArg is the only argument of a process that is a worker. The program (and a test binary)
+// must then call [Worker] and do nothing else.
 const WorkerArg = "internal-soak-worker"
 
 const (
@@ -69,8 +69,8 @@ type worker struct {
 	waiting                                         atomic.Int64
 }
 
-// Worker is the life of a worker process. It returns when it was told to stop
-// and has come to rest, and ends the process when its input ends before that.
+// Worker is the life of a worker process. It returns when it was told to stop and has come to rest,
+// and ends the process when its input ends before that.
 func Worker(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	w := &worker{stop: make(chan struct{})}
@@ -231,8 +231,8 @@ func (w *worker) client() rueidis.ClientOption {
 	return opt
 }
 
-// timers measures how late a plain timer is in this process, as losses are
-// measured, until there are no more holds.
+// timers measures how late a plain timer is in this process, as losses are measured, until there
+// are no more holds.
 func (w *worker) timers(rest <-chan struct{}) {
 	const pause = 5 * time.Millisecond
 	t := time.NewTimer(0)

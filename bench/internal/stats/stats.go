@@ -1,5 +1,5 @@
-// Package stats is the arithmetic of the bench: medians, spread and
-// quantiles. It holds no opinion about what is measured.
+// Package stats is the arithmetic of the bench: medians, spread and quantiles. It holds no opinion
+// about what is measured.
 package stats
 
 import (
@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// A Summary says what repeated measurements of one thing came to. Few
-// repetitions are honest about their spread only by their extremes, so these
-// are kept rather than a deviation.
+// A Summary says what repeated measurements of one thing came to. Few repetitions are honest about
+// their spread only by their extremes, so these are kept rather than a deviation.
 type Summary struct {
 	N      int     `json:"n"`
 	Median float64 `json:"median"`
@@ -18,8 +17,7 @@ type Summary struct {
 	Max    float64 `json:"max"`
 }
 
-// Summarize returns the summary of values, which may be empty. It does not
-// change values.
+// Summarize returns the summary of values, which may be empty. It does not change values.
 func Summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -44,8 +42,8 @@ func median(sorted []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// Quantile returns the smallest of values that at least the share q of them
-// do not exceed, and zero if there are none. The values must be sorted.
+// Quantile returns the smallest of values that at least the share q of them do not exceed, and zero
+// if there are none. The values must be sorted.
 func Quantile[T cmp.Ordered](sorted []T, q float64) T {
 	if len(sorted) == 0 {
 		var zero T

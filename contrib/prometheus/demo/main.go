@@ -1,6 +1,6 @@
 // Demo puts a load on a server, so that the dashboard has something to show. Over and over two
-// managers, anna and ben, do what the example quickstart does once: locks pass from one to the other,
-// a try is refused, and a lock that is removed by force is lost.
+// managers, anna and ben, do what the example quickstart does once: locks pass from one to the
+// other, a try is refused, and a lock that is removed by force is lost.
 //
 //	docker compose -f contrib/prometheus/demo/compose.yml up --build
 package main
@@ -88,7 +88,8 @@ func (d *demo) run(ctx context.Context) error {
 	return nil
 }
 
-// orders works under the locks of a few orders. Other workers want them too, and some do not wait long.
+// orders works under the locks of a few orders. Other workers want them too, and some do not wait
+// long.
 func orders(ctx context.Context, m *lockmgr.Manager) {
 	for ctx.Err() == nil {
 		name, wait := fmt.Sprintf("orders:%d", rand.N(4)), time.Minute

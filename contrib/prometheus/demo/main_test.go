@@ -107,7 +107,8 @@ func TestCompose_NamesWhatExists(t *testing.T) {
 	}
 }
 
-// What the Dockerfile runs builds the command, and the load of compose.yml, with the Go that it names.
+// What the Dockerfile runs builds the command, and the load of compose.yml, with the Go that it
+// names.
 func TestDockerfile_Builds(t *testing.T) {
 	text, err := os.ReadFile(root + "Dockerfile")
 	require.NoError(t, err)
@@ -142,8 +143,8 @@ func TestDockerfile_Builds(t *testing.T) {
 	}
 }
 
-// With this load each panel of the dashboard has data. HOLDFAST_PROMETHEUS is the prometheus, if it is not on
-// PATH.
+// With this load each panel of the dashboard has data. HOLDFAST_PROMETHEUS is the prometheus, if it
+// is not on PATH.
 func TestDemo_FillsTheDashboard(t *testing.T) {
 	path := os.Getenv("HOLDFAST_PROMETHEUS")
 	if path == "" {

@@ -1,5 +1,4 @@
-// Package cli is what a small program needs around its work: flags, Ctrl-C and
-// an exit status.
+// Package cli is what a small program needs around its work: flags, Ctrl-C and an exit status.
 package cli
 
 import (
@@ -13,13 +12,13 @@ import (
 	"syscall"
 )
 
-// A Program does its work, writes its story to out, and gives back all it
-// holds before it returns, whatever the reason.
+// A Program does its work, writes its story to out, and gives back all it holds before it returns,
+// whatever the reason.
 type Program func(ctx context.Context, out io.Writer, args []string) error
 
-// Main runs a program and ends the process: with status 0 if all went well, 1
-// after an error, 2 if the flags were wrong, and 130 after Ctrl-C (or SIGTERM),
-// which ends the program's context. A second Ctrl-C ends it the hard way.
+// Main runs a program and ends the process: with status 0 if all went well, 1 after an error, 2 if
+// the flags were wrong, and 130 after Ctrl-C (or SIGTERM), which ends the program's context. A
+// second Ctrl-C ends it the hard way.
 func Main(name string, run Program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // from here on a signal kills, as usual
@@ -51,8 +50,8 @@ func Usage(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// Parse reads the flags. On -h it prints about and the flags to out and returns
-// flag.ErrHelp. What is wrong with the flags is returned, not printed.
+// Parse reads the flags. On -h it prints about and the flags to out and returns flag.ErrHelp. What
+// is wrong with the flags is returned, not printed.
 func Parse(flags *flag.FlagSet, out io.Writer, about string, args []string) error {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}

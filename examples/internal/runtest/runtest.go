@@ -12,10 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// OnServers runs a test twice: with the arguments for the embedded server, and
-// with those for a real one, which has to be empty again afterwards. The second
-// is skipped where none is installed. Both run in parallel with other tests: the
-// programs spend most of their time waiting.
+// OnServers runs a test twice: with the arguments for the embedded server, and with those for a
+// real one, which has to be empty again afterwards. The second is skipped where none is installed.
+// Both run in parallel with other tests: the programs spend most of their time waiting.
 func OnServers(t *testing.T, test func(t *testing.T, args []string)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -46,8 +45,8 @@ func Run(t *testing.T, p cli.Program, args ...string) string {
 	return out.String()
 }
 
-// Interrupt runs a program as Run does, but ends its context as soon as it has
-// printed a text. It returns the program's error.
+// Interrupt runs a program as Run does, but ends its context as soon as it has printed a text. It
+// returns the program's error.
 func Interrupt(t *testing.T, p cli.Program, text string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,5 +1,5 @@
-// Package server gives the examples a server: one that runs inside the program,
-// so that they can be tried with nothing installed, or the reader's own.
+// Package server gives the examples a server: one that runs inside the program, so that they can be
+// tried with nothing installed, or the reader's own.
 package server
 
 import (
@@ -30,8 +30,8 @@ type Server struct {
 	embedded *embedded // nil for the reader's own
 }
 
-// Open starts the embedded server, or connects to the one at url if that is not
-// empty. It returns when the server has answered.
+// Open starts the embedded server, or connects to the one at url if that is not empty. It returns
+// when the server has answered.
 func Open(url string) (*Server, error) {
 	if url == "" {
 		e, err := embed()
@@ -78,10 +78,9 @@ func (s *Server) String() string {
 
 func (s *Server) addr() string { return s.option.InitAddress[0] }
 
-// DropTokens removes the counter of fencing tokens that Fenced locks of a name
-// leave behind. Only a program that made the name up for itself may do that:
-// tokens would begin again at 1, while they must rise for ever. It does nothing
-// where the server can't be reached any more.
+// DropTokens removes the counter of fencing tokens that Fenced locks of a name leave behind. Only a
+// program that made the name up for itself may do that: tokens would begin again at 1, while they
+// must rise for ever. It does nothing where the server can't be reached any more.
 func (s *Server) DropTokens(name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -113,8 +112,7 @@ func embed() (*embedded, error) {
 	return e, nil
 }
 
-// runClock lets keys expire: miniredis' own clock stands still unless it is
-// moved.
+// runClock lets keys expire: miniredis' own clock stands still unless it is moved.
 func (e *embedded) runClock() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

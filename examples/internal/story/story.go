@@ -1,5 +1,4 @@
-// Package story prints what happens in a program, line by line: when, who,
-// what.
+// Package story prints what happens in a program, line by line: when, who, what.
 package story
 
 import (

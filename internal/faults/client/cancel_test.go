@@ -30,8 +30,8 @@ type crowd struct {
 	wanted, cancelled, raced atomic.Int64
 }
 
-// moment waits for up to about a millisecond: from nothing at all over the
-// time of a round trip to that of some handoffs.
+// moment waits for up to about a millisecond: from nothing at all over the time of a round trip to
+// that of some handoffs.
 func moment(rng *rand.Rand) {
 	switch rng.IntN(4) {
 	case 0:
@@ -48,8 +48,7 @@ func moment(rng *rand.Rand) {
 	}
 }
 
-// live is one caller: of four requests it wants one, and takes three back at
-// some moment or other.
+// live is one caller: of four requests it wants one, and takes three back at some moment or other.
 func (c *crowd) live(rng *rand.Rand) error {
 	for c.left.Load() > 0 {
 		m, i := c.ms[rng.IntN(len(c.ms))], rng.IntN(len(c.names))
@@ -127,10 +126,9 @@ func (c *crowd) live(rng *rand.Rand) error {
 	return nil
 }
 
-// Thousands of requests for a few hot names, most of them taken back at a
-// random moment, while two managers contend: every request that was not taken
-// back is served, and by messages, as no lease ends here. When the managers are
-// closed Redis has nothing, and nothing of it went by expiring.
+// Thousands of requests for a few hot names, most of them taken back at a random moment, while two
+// managers contend: every request that was not taken back is served, and by messages, as no lease
+// ends here. When the managers are closed Redis has nothing, and nothing of it went by expiring.
 func TestCancel_RandomCancelsLeaveNothing(t *testing.T) { randomCancels(t) }
 
 // The same of fair locks. A request that is taken back leaves no place either.

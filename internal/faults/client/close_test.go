@@ -107,9 +107,8 @@ var closings = []struct {
 	}},
 }
 
-// Whatever a manager is in the middle of when it is closed, by one or by many
-// at a time: when Close returns all has an end and Redis knows nothing more of
-// it, and whoever waits elsewhere is served.
+// Whatever a manager is in the middle of when it is closed, by one or by many at a time: when Close
+// returns all has an end and Redis knows nothing more of it, and whoever waits elsewhere is served.
 func TestClose_AtEveryPointLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	for _, tt := range closings {
@@ -183,8 +182,8 @@ func ownersOf(t testing.TB, s *redistest.Server, name string) map[string]bool {
 	return owners
 }
 
-// A Close whose context has ended does not wait for the server: it says what is
-// left, and that has an end.
+// A Close whose context has ended does not wait for the server: it says what is left, and that has
+// an end.
 func TestClose_WithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -212,15 +211,15 @@ func TestClose_WithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "held"), "the server has run nothing since")
 	resume()
 	require.Error(t, m.Close(faults.Patient(t)), "waits for the same end")
-	// Whether the server runs what it held back, or finds its sender gone
-	// first, is up to the server: so a release may have run, and the acquire.
+	// Whether the server runs what it held back, or finds its sender gone first, is up to the
+	// server: so a release may have run, and the acquire.
 	for _, name := range []string{"held", "asked for"} {
 		require.NotEqual(t, "-1", faults.Do(t, s, "PTTL", name), "a record without an end")
 	}
 }
 
-// The connection for messages is dialled when it is needed first. A Close that
-// comes meanwhile ends that too.
+// The connection for messages is dialled when it is needed first. A Close that comes meanwhile ends
+// that too.
 func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
 	s := redistest.Start(t)
 	leakcheck.Check(t)

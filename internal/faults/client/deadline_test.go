@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// slowly is how long a server keeps an answer back here: much more than a
-// millisecond, less than any time-out.
+// slowly is how long a server keeps an answer back here: much more than a millisecond, less than
+// any time-out.
 const slowly = 100 * time.Millisecond
 
 // usable is for how long a lease vouches from the send of its command.
 func usable(lease time.Duration) time.Duration { return lease - lease/100 - 2*time.Millisecond }
 
-// requireSentBefore checks that a lock's deadline counts from no later than an
-// instant at which its command had been sent.
+// requireSentBefore checks that a lock's deadline counts from no later than an instant at which its
+// command had been sent.
 func requireSentBefore(t *testing.T, l *lockmgr.Lock, sent time.Time, lease time.Duration) {
 	t.Helper()
 	now := time.Now()
@@ -33,8 +33,8 @@ func requireSentBefore(t *testing.T, l *lockmgr.Lock, sent time.Time, lease time
 	require.LessOrEqual(t, now.Add(left), sent.Add(usable(lease)), "an answer that was slow has moved the deadline")
 }
 
-// An answer that takes long stretches no lease: a first grant, a lock that was
-// handed on and a renewal are all good for as long as if it had come at once.
+// An answer that takes long stretches no lease: a first grant, a lock that was handed on and a
+// renewal are all good for as long as if it had come at once.
 func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 	t.Parallel()
 	t.Run("grant", func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 
 var scriptRunner = regexp.MustCompile(`(?m)^id=(\d+) .* cmd=evalsha`)
 
-// A script that takes longer than its time-out, and a caller whose context
-// ends, leave the connection alone, and the commands of everybody else on it.
+// A script that takes longer than its time-out, and a caller whose context ends, leave the
+// connection alone, and the commands of everybody else on it.
 func TestConnection_ClosedByNoImpatientCaller(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

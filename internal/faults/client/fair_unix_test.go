@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A process that has places in the queue is stopped. Those behind it are served, in their
-// order, when its places have ended. When it goes on, its waiters join again, and are served.
-// If it is killed instead, nothing is left of it.
+// A process that has places in the queue is stopped. Those behind it are served, in their order,
+// when its places have ended. When it goes on, its waiters join again, and are served. If it is
+// killed instead, nothing is left of it.
 func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Callers who never unlock keep nobody out for longer than their leases, here
-// or elsewhere, and nobody is let in before.
+// Callers who never unlock keep nobody out for longer than their leases, here or elsewhere, and
+// nobody is let in before.
 func TestLease_BindsCallersWhoNeverUnlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -61,8 +61,8 @@ func TestLease_BindsCallersWhoNeverUnlock(t *testing.T) {
 	require.NoError(t, l.Unlock(faults.Patient(t)))
 }
 
-// A handle gives its lock back once, however many try at the same time: one of
-// them succeeds, the others are told, and whoever has the lock next keeps it.
+// A handle gives its lock back once, however many try at the same time: one of them succeeds, the
+// others are told, and whoever has the lock next keeps it.
 func TestUnlock_TwiceIsHarmless(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -122,8 +122,8 @@ var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmg
 	},
 }
 
-// A handle whose lock is lost releases nothing and extends nothing; it says
-// that it was lost, to those as well who ask for the first time.
+// A handle whose lock is lost releases nothing and extends nothing; it says that it was lost, to
+// those as well who ask for the first time.
 func TestHandle_StaleTouchesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -138,8 +138,7 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 			require.ErrorIs(t, context.Cause(l.Context(ctx)), lockmgr.ErrLeaseLost)
 			require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 
-			// The answer to an Inspect comes after that to all that was sent
-			// before.
+			// The answer to an Inspect comes after that to all that was sent before.
 			redistest.Must(m.Inspect(faults.Patient(t), "a"))(t)
 			sent := m.Stats().Scripts
 			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
@@ -153,8 +152,8 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 	}
 }
 
-// A holder that has not heard of its loss tries to give back what is another's
-// by now. The record of the other one stays, whatever kind of client that is.
+// A holder that has not heard of its loss tries to give back what is another's by now. The record
+// of the other one stays, whatever kind of client that is.
 func TestUnlock_ByAFormerOwnerReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -171,8 +170,7 @@ func TestUnlock_ByAFormerOwnerReleasesNothing(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 }
 
-// Nobody can grant a lock by what he publishes: messages make waiters look,
-// and the record decides.
+// Nobody can grant a lock by what he publishes: messages make waiters look, and the record decides.
 func TestMessage_ForgedGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -204,9 +202,8 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 	}
 }
 
-// The connection for messages breaks and the lock is given back in the gap. The
-// waiter finds out long before the record's TTL: by polls while it is not
-// subscribed, and by a try when it is again.
+// The connection for messages breaks and the lock is given back in the gap. The waiter finds out
+// long before the record's TTL: by polls while it is not subscribed, and by a try when it is again.
 func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted() // for CLIENT KILL over a plain connection

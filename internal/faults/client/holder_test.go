@@ -12,16 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// holderEnv makes the test binary a process that holds locks, on the server
-// at this address.
+// holderEnv makes the test binary a process that holds locks, on the server at this address.
 const holderEnv = "HOLDFAST_TEST_HOLDER"
 
 // stoppedLease is both the watched and the fixed lease of that process.
 const stoppedLease = 600 * time.Millisecond
 
-// beHolder takes two locks, says so, and looks at them all the time. When it
-// finds that it stood still for longer than a lease, it says what the first
-// look after that has shown, and what became of an unlock.
+// beHolder takes two locks, says so, and looks at them all the time. When it finds that it stood
+// still for longer than a lease, it says what the first look after that has shown, and what became
+// of an unlock.
 func beHolder() {
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{os.Getenv(holderEnv)}}, lockmgr.Options{Lease: stoppedLease, CommandTimeout: stoppedLease / 4})
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// tooEarly is how much before its deadline a lock may be lost for nothing: the
-// clock that counts suspensions may take the pause of a thread for a short one.
+// tooEarly is how much before its deadline a lock may be lost for nothing: the clock that counts
+// suspensions may take the pause of a thread for a short one.
 const tooEarly = 10 * time.Millisecond
 
-// Locks whose leases end at random while others keep the manager busy: Lost
-// fires for each, not before its deadline, and none is valid then. With
-// -lateness it measures how long after the deadline the news was read.
+// Locks whose leases end at random while others keep the manager busy: Lost fires for each, not
+// before its deadline, and none is valid then. With -lateness it measures how long after the
+// deadline the news was read.
 func TestLock_LossIsToldForEach(t *testing.T) {
 	t.Parallel()
 	locks, busy, longest := 200, 32, 600*time.Millisecond

@@ -41,9 +41,8 @@ var ctx = context.Background()
 // long is a lease that does not end while a test runs.
 const long = 2 * time.Minute
 
-// dial connects a manager that the test closes at its end, if it has not done
-// so before. Its records outlive the test unless somebody releases them, and
-// it leaves channels at once.
+// dial connects a manager that the test closes at its end, if it has not done so before. Its
+// records outlive the test unless somebody releases them, and it leaves channels at once.
 func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	if o.Lease == 0 {
@@ -58,8 +57,8 @@ func dial(t testing.TB, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager
 	return faults.Dial(t, s.Addr(), o)
 }
 
-// pause makes the server hold back scripts until the returned function is
-// called, or the test ends. Reads and SUBSCRIBE go on.
+// pause makes the server hold back scripts until the returned function is called, or the test ends.
+// Reads and SUBSCRIBE go on.
 func pause(t testing.TB, s *redistest.Server) (resume func()) {
 	t.Helper()
 	faults.Do(t, s, "CLIENT", "PAUSE", "60000", "WRITE")
@@ -107,14 +106,13 @@ func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 	}
 }
 
-// requireNothingLeft checks what Redis has after all managers were closed:
-// nothing, and none of it because a lease ended.
+// requireNothingLeft checks what Redis has after all managers were closed: nothing, and none of it
+// because a lease ended.
 func requireNothingLeft(t testing.TB, s *redistest.Server) {
 	t.Helper()
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "keys are left: %s", faults.Do(t, s, "KEYS", "*"))
 	require.Zero(t, stat(t, s, "stats", "expired_keys"), "keys were left until they expired")
-	// The managers' connections have been closed on their side; the server
-	// sees it a moment later.
+	// The managers' connections have been closed on their side; the server sees it a moment later.
 	require.Eventually(t, func() bool { return faults.Do(t, s, "PUBSUB", "CHANNELS") == "" }, faults.Patience, time.Millisecond)
 }
 

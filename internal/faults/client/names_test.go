@@ -27,8 +27,8 @@ func crc16(s string) (crc uint16) {
 	return crc
 }
 
-// slot is the cluster slot of a key: of what is between its first brace and
-// the next closing one, if there is something, else of the whole.
+// slot is the cluster slot of a key: of what is between its first brace and the next closing one,
+// if there is something, else of the whole.
 func slot(key string) uint16 {
 	if i := strings.IndexByte(key, '{'); i >= 0 {
 		if n := strings.IndexByte(key[i+1:], '}'); n > 0 {
@@ -48,10 +48,9 @@ func randomName(rng *rand.Rand) string {
 	return b.String()
 }
 
-// Every name that is accepted can be locked, handed on, inspected and unlocked
-// on a server in cluster mode, which refuses scripts whose keys are in more
-// than one slot. The lock's key is the name itself, so that no two locks share
-// one, and what stands beside it stays in its slot.
+// Every name that is accepted can be locked, handed on, inspected and unlocked on a server in
+// cluster mode, which refuses scripts whose keys are in more than one slot. The lock's key is the
+// name itself, so that no two locks share one, and what stands beside it stays in its slot.
 func TestName_StaysInOneSlot(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")

@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// endless is a context whose end the test brings about, as a cancel or as a
-// deadline that passes.
+// endless is a context whose end the test brings about, as a cancel or as a deadline that passes.
 type endless struct {
 	context.Context
 	done chan struct{}
@@ -78,8 +77,8 @@ var withdrawals = map[string]withdrawal{
 	"context timed out": {begin: byContext(context.DeadlineExceeded), err: context.DeadlineExceeded},
 	"wait ran out": {
 		begin: func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
-			// Long enough to get to the point in hand; where it is not, this is
-			// a cancel at an earlier one.
+			// Long enough to get to the point in hand; where it is not, this is a cancel at an
+			// earlier one.
 			const wait = 40 * time.Millisecond
 			f := m.LockAsync(name, lockmgr.MaxWait(wait))
 			return await(f), func() { <-f.Done() }
@@ -88,9 +87,8 @@ var withdrawals = map[string]withdrawal{
 	},
 }
 
-// A point is a moment in the life of a request. reach brings a request for
-// name there, calls withdraw, and then lets everything run again. begin makes
-// the request.
+// A point is a moment in the life of a request. reach brings a request for name there, calls
+// withdraw, and then lets everything run again. begin makes the request.
 type point struct {
 	name  string
 	reach func(w *stage, name string, begin func() func())
@@ -155,12 +153,11 @@ var points = []point{
 	}},
 }
 
-// over reports whether the request has ended. One whose wait ran out may have,
-// on a busy machine, before it came to the point in hand.
+// over reports whether the request has ended. One whose wait ran out may have, on a busy machine,
+// before it came to the point in hand.
 func (w *stage) over() bool { return w.m.Stats().Pending == 0 }
 
-// subscribed waits until the manager listens, and has looked once more, or the
-// request is over.
+// subscribed waits until the manager listens, and has looked once more, or the request is over.
 func (w *stage) subscribed(name string) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool { return w.over() || faults.Subscribers(w.t, w.s, name) != 0 }, faults.Patience, time.Millisecond)
@@ -173,9 +170,9 @@ func (w *stage) subscribed(name string) {
 	}, faults.Patience, time.Millisecond)
 }
 
-// Whatever a request is doing when it is taken back, and however that is done:
-// nothing is left of it, and those who still want the lock get it. A wake-up
-// that came for it goes to the next in line.
+// Whatever a request is doing when it is taken back, and however that is done: nothing is left of
+// it, and those who still want the lock get it. A wake-up that came for it goes to the next in
+// line.
 func TestCancel_AtEveryPointLeavesNothing(t *testing.T) {
 	s := redistest.Start(t).Unrestricted() // an administrator acts here, over a connection of its own
 	for _, p := range points {

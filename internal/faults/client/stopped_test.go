@@ -19,9 +19,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A process that was stopped for longer than its lease knows at the first look
-// that it holds nothing: the server, which is stopped as well by then, has no
-// part in it. Its late unlock does not touch whoever has the lock now.
+// A process that was stopped for longer than its lease knows at the first look that it holds
+// nothing: the server, which is stopped as well by then, has no part in it. Its late unlock does
+// not touch whoever has the lock now.
 func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

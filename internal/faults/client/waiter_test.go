@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// waiterEnv makes the test binary a process that waits for the fair lock "f", on the server at
-// this address.
+// waiterEnv makes the test binary a process that waits for the fair lock "f", on the server at this
+// address.
 const waiterEnv = "HOLDFAST_TEST_WAITER"
 
 // waiters is how many places that process has.

@@ -1,5 +1,5 @@
-// Package ends lists the ways in which a hold ends, with the number of grants, unlocks and losses of each.
-// Tests compare these numbers with the statistics, events, log lines, metrics and spans.
+// Package ends lists the ways in which a hold ends, with the number of grants, unlocks and losses
+// of each. Tests compare these numbers with the statistics, events, log lines, metrics and spans.
 package ends
 
 import (
@@ -41,8 +41,9 @@ type World struct {
 	Server *redistest.Server
 }
 
-// Each runs a test for each way. listen sets the observer and the logger of a manager. After the manager was
-// closed, the function that listen returned compares what they were told with the counts.
+// Each runs a test for each way. listen sets the observer and the logger of a manager. After the
+// manager was closed, the function that listen returned compares what they were told with the
+// counts.
 func Each(t *testing.T, listen func(t *testing.T, o *lockmgr.Options) (told func(m *lockmgr.Manager, want Counts))) {
 	for _, way := range Ways() {
 		t.Run(way.Name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package network has tests only: lock managers on a bad network.
 //
-// They use the library as its users do, against a real server, and package
-// faultproxy stands between. What must hold whatever happens to connections:
+// They use the library as its users do, against a real server, and package faultproxy stands
+// between. What must hold whatever happens to connections:
 //
 //   - no two owners have a handle of a name that is valid at one instant. Every
 //     hold is sampled on the clock that all managers of the test share, and the
@@ -38,6 +38,6 @@
 //	           (go test ./internal/faults/network -v -run Measure -kills 200)
 //	-rounds n  how often the scene is played for each position. Default 1
 //
-// What is not tested: replies that come twice on one connection, which TCP does
-// not do. Replies have no numbers, so no client could tell.
+// What is not tested: replies that come twice on one connection, which TCP does not do. Replies
+// have no numbers, so no client could tell.
 package network

@@ -16,9 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Nothing comes and nothing breaks. The holder knows by its own clock, the next
-// one gets the lock when the record has expired, and never before the first has
-// let go.
+// Nothing comes and nothing breaks. The holder knows by its own clock, the next one gets the lock
+// when the record has expired, and never before the first has let go.
 func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 	s, p := startProxied(t)
 	options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
@@ -88,8 +87,8 @@ func TestWaiter_ServedAfterABlackHole(t *testing.T) {
 	}
 }
 
-// sends are the times at which renewals and grants were seen on their way to
-// the server: no earlier than they were sent.
+// sends are the times at which renewals and grants were seen on their way to the server: no earlier
+// than they were sent.
 type sends struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -108,8 +107,8 @@ func (s *sends) last() time.Duration {
 	return s.all[len(s.all)-1]
 }
 
-// A deadline counts from a send. Whatever the reply to a renewal goes through,
-// the lease ends no later than if it had come at once.
+// A deadline counts from a send. Whatever the reply to a renewal goes through, the lease ends no
+// later than if it had come at once.
 func TestRenewal_LateReplyNeverProlongsALease(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -203,8 +202,8 @@ func TestRenewal_TooLateChangesNothing(t *testing.T) {
 	}
 }
 
-// A partition that ends while its connections still stand delivers everything
-// late: old commands run long after their clients have given up.
+// A partition that ends while its connections still stand delivers everything late: old commands
+// run long after their clients have given up.
 func TestConnection_CommandsRunLateAfterAPartition(t *testing.T) {
 	s, p := startProxied(t)
 	options := lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond, RetryTime: time.Minute, Linger: -1}

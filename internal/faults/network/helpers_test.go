@@ -22,10 +22,9 @@ import (
 
 var ctx = context.Background()
 
-// dial connects a manager, and closes it at the end of the test. What a fault
-// keeps from being released then may be left to expire. Unless a test asks for
-// less, trouble is not told before Patience ends: a busy machine may be slower
-// than the time-outs here for seconds.
+// dial connects a manager, and closes it at the end of the test. What a fault keeps from being
+// released then may be left to expire. Unless a test asks for less, trouble is not told before
+// Patience ends: a busy machine may be slower than the time-outs here for seconds.
 func dial(t testing.TB, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	return dialBy(t, hasty(addr), o)
@@ -45,8 +44,7 @@ func dialBy(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.
 	return m
 }
 
-// hasty are options by which a client soon finds out that a connection is
-// silent.
+// hasty are options by which a client soon finds out that a connection is silent.
 func hasty(addr string) rueidis.ClientOption {
 	opt := rueidis.ClientOption{InitAddress: []string{addr}, ConnWriteTimeout: 300 * time.Millisecond}
 	opt.Dialer.KeepAlive = 50 * time.Millisecond
@@ -54,23 +52,21 @@ func hasty(addr string) rueidis.ClientOption {
 	return opt
 }
 
-// calm are options by which a client waits longer for an answer than a test
-// does.
+// calm are options by which a client waits longer for an answer than a test does.
 func calm(addr string) rueidis.ClientOption {
 	opt := hasty(addr)
 	opt.ConnWriteTimeout = 2 * faults.Patience
 	return opt
 }
 
-// A lease that a test waits for the end of, and the time-out of commands that
-// goes with it: long enough for a machine that is busy.
+// A lease that a test waits for the end of, and the time-out of commands that goes with it: long
+// enough for a machine that is busy.
 const (
 	lease   = 1200 * time.Millisecond
 	timeout = 350 * time.Millisecond
 )
 
-// scripts are the kinds of commands that concern one lock, in the order of its
-// life.
+// scripts are the kinds of commands that concern one lock, in the order of its life.
 var scripts = []string{"acquire", "transfer", "renew", "release"}
 
 // script matches the calls of one of them.
@@ -102,9 +98,9 @@ var startTime = time.Now()
 
 func now() time.Duration { return time.Since(startTime) }
 
-// A belief is the time in which an owner was seen to hold a lock: from a clock
-// reading after the first time that it was valid, to one before the last time.
-// So the owner was sure of it all the time between.
+// A belief is the time in which an owner was seen to hold a lock: from a clock reading after the
+// first time that it was valid, to one before the last time. So the owner was sure of it all the
+// time between.
 type belief struct {
 	lock     *lockmgr.Lock
 	owner    string
@@ -186,8 +182,7 @@ func requireTyped(t testing.TB, err error) {
 	require.FailNow(t, "an error of no documented kind", "%T %v", err, err)
 }
 
-// requireNothingLeft waits until nothing of a name is on the server, nor in the
-// managers.
+// requireNothingLeft waits until nothing of a name is on the server, nor in the managers.
 func requireNothingLeft(t testing.TB, s *redistest.Server, name string, managers ...*lockmgr.Manager) {
 	t.Helper()
 	state := func() (string, bool) {
@@ -211,8 +206,8 @@ func requireNothingLeft(t testing.TB, s *redistest.Server, name string, managers
 	}
 }
 
-// take gets a free lock from a manager that is told of trouble so soon that a
-// busy machine may be enough.
+// take gets a free lock from a manager that is told of trouble so soon that a busy machine may be
+// enough.
 func take(t testing.TB, m *lockmgr.Manager, name string) *lockmgr.Lock {
 	t.Helper()
 	limit := faults.Patient(t)
@@ -224,8 +219,7 @@ func take(t testing.TB, m *lockmgr.Manager, name string) *lockmgr.Lock {
 	return l
 }
 
-// atOnce runs parts of a test at the same time, a few at a time: most of what
-// they do is to wait.
+// atOnce runs parts of a test at the same time, a few at a time: most of what they do is to wait.
 func atOnce[T any](t *testing.T, parts []T, name func(T) string, f func(*testing.T, T)) {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, 20)

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// awaitForgotten waits until a manager remembers nothing of any name. What it
-// may have remembered of commands without an answer is forgotten then.
+// awaitForgotten waits until a manager remembers nothing of any name. What it may have remembered
+// of commands without an answer is forgotten then.
 func awaitForgotten(t testing.TB, m *lockmgr.Manager) {
 	t.Helper()
 	require.Eventually(t, func() bool { return m.Stats().Locks == 0 }, faults.Patience, 2*time.Millisecond)
 }
 
-// runLate lets a command that is held back run: the client has given its
-// connection up, and the manager has had an answer on another one.
+// runLate lets a command that is held back run: the client has given its connection up, and the
+// manager has had an answer on another one.
 func runLate(t testing.TB, r *faultproxy.Rule) {
 	t.Helper()
 	faults.AwaitClosed(t, r.GivenUp(), "the client gave the connection up")
@@ -41,9 +41,9 @@ func lateOptions() lockmgr.Options {
 	return lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: faults.Patience, Linger: -1}
 }
 
-// A relay keeps the bytes of one connection. A named owner's release is
-// repeated on another connection, and the owner locks again. The first release
-// then runs: it names a hold that is over, so it must not remove the new one.
+// A relay keeps the bytes of one connection. A named owner's release is repeated on another
+// connection, and the owner locks again. The first release then runs: it names a hold that is over,
+// so it must not remove the new one.
 func TestRelease_LateLeavesALaterHoldOfItsOwner(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -74,8 +74,8 @@ func TestRelease_LateLeavesALaterHoldOfItsOwner(t *testing.T) {
 	}
 }
 
-// An acquire that runs when nobody wants the lock any more takes it for nobody.
-// That may cost at most Options.Lease, whatever lease the caller asked for.
+// An acquire that runs when nobody wants the lock any more takes it for nobody. That may cost at
+// most Options.Lease, whatever lease the caller asked for.
 func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -113,8 +113,7 @@ func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 	}
 }
 
-// A forced unlock that runs late removes nothing but the hold that was there
-// when it was asked for.
+// A forced unlock that runs late removes nothing but the hold that was there when it was asked for.
 func TestForceUnlock_LateLeavesALaterHold(t *testing.T) {
 	s, p := startProxied(t)
 	admin, other := dial(t, p.Addr(), lateOptions()), dial(t, s.Addr(), lateOptions())

@@ -20,10 +20,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// awaitOwn locks and unlocks until the commands of a manager travel on a connection that its
-// sender has for itself, and returns that connection. The manager must be the only one behind
-// the proxy. A renewal travels on the connection that all share, which may be another one than
-// before.
+// awaitOwn locks and unlocks until the commands of a manager travel on a connection that its sender
+// has for itself, and returns that connection. The manager must be the only one behind the proxy. A
+// renewal travels on the connection that all share, which may be another one than before.
 func awaitOwn(t testing.TB, p *faultproxy.Proxy, m *lockmgr.Manager) *faultproxy.Conn {
 	t.Helper()
 	observe := func(what string, used *atomic.Pointer[faultproxy.Conn]) *faultproxy.Rule {
@@ -63,8 +62,8 @@ func awaitOwn(t testing.TB, p *faultproxy.Proxy, m *lockmgr.Manager) *faultproxy
 	return nil
 }
 
-// lasting are options by which a sender uses its own connection again after a pause of
-// a quarter of a second.
+// lasting are options by which a sender uses its own connection again after a pause of a quarter of
+// a second.
 func lasting(addr string) rueidis.ClientOption {
 	opt := hasty(addr)
 	opt.Dialer.KeepAlive = time.Second
@@ -78,8 +77,8 @@ func patient(addr string) rueidis.ClientOption {
 	return opt
 }
 
-// strike plans a fault and acts, until the fault has struck. On a busy machine a sender
-// may have given its connection up before.
+// strike plans a fault and acts, until the fault has struck. On a busy machine a sender may have
+// given its connection up before.
 func strike(t testing.TB, plan func() *faultproxy.Rule, act func()) *faultproxy.Rule {
 	t.Helper()
 	for limit := faults.Patient(t); limit.Err() == nil; {
@@ -96,8 +95,8 @@ func strike(t testing.TB, plan func() *faultproxy.Rule, act func()) *faultproxy.
 	return nil
 }
 
-// Whatever happens to a sender's own connection, the lock is granted and given
-// back, and a command that was held back changes nothing later.
+// Whatever happens to a sender's own connection, the lock is granted and given back, and a command
+// that was held back changes nothing later.
 func TestOwnConnection_Faults(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -138,8 +137,8 @@ func TestOwnConnection_Faults(t *testing.T) {
 	}
 }
 
-// A server that falls silent is told of as soon as on the shared connection, and
-// Close does not wait for it.
+// A server that falls silent is told of as soon as on the shared connection, and Close does not
+// wait for it.
 func TestOwnConnection_SilentServer(t *testing.T) {
 	_, p := startProxied(t)
 	m := dialBy(t, lasting(p.Addr()), lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: timeout})
@@ -161,8 +160,8 @@ func TestOwnConnection_SilentServer(t *testing.T) {
 	require.Eventually(t, func() bool { return len(p.Conns()) == 0 }, faults.Patience, time.Millisecond, "a connection is left open")
 }
 
-// A connection that broke while nobody locked costs the next caller nothing: TryLock
-// does not try twice.
+// A connection that broke while nobody locked costs the next caller nothing: TryLock does not try
+// twice.
 func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 	_, p := startProxied(t)
 	m := dialBy(t, patient(p.Addr()), lateOptions()) // the client is slow to notice
@@ -174,8 +173,8 @@ func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 	awaitOwn(t, p, m)
 }
 
-// One silent connection delays the answer to its command by the command's time-out,
-// and nobody else: the lock of another name is renewed meanwhile.
+// One silent connection delays the answer to its command by the command's time-out, and nobody
+// else: the lock of another name is renewed meanwhile.
 func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
 	_, p := startProxied(t)
 	m := dialBy(t, patient(p.Addr()), lockmgr.Options{Lease: 3 * lease, CommandTimeout: timeout, RetryTime: faults.Patience})
@@ -206,8 +205,8 @@ func TestOwnConnection_SlowServer(t *testing.T) {
 	})
 }
 
-// A sender reads its own connection itself: nobody reads it while nothing is asked. The
-// connections that all share have a reader of their own.
+// A sender reads its own connection itself: nobody reads it while nothing is asked. The connections
+// that all share have a reader of their own.
 func TestOwnConnection_HasNoReader(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -12,12 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A peer is a server that says what a test wants in answer to scripts, and is
-// as good as any otherwise. It talks over pipes, so that it can live in a
-// synctest bubble.
+// A peer is a server that says what a test wants in answer to scripts, and is as good as any
+// otherwise. It talks over pipes, so that it can live in a synctest bubble.
 type peer struct {
-	// answer is called with the kind of a script and the arguments of its
-	// call. Calls do not overlap.
+	// answer is called with the kind of a script and the arguments of its call. Calls do not
+	// overlap.
 	answer func(kind string, args []string) string
 	kinds  map[string]string // by hash
 

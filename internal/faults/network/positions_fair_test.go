@@ -23,8 +23,8 @@ var fairPlots = []plot{
 		most: 6, few: 2, ask: askFair, keys: fairKeys, queued: true,
 	},
 	{
-		// The next request is of the same manager, and some need a token of the server:
-		// transfers pass.
+		// The next request is of the same manager, and some need a token of the server: transfers
+		// pass.
 		name: "fair in blocks", scripts: map[string]int{"fair_transfer": 5, "fair_transfer passes": 1},
 		most: 6, few: 2, keys: fairKeys, queued: true, of: func(i int) int { return i / 3 },
 		ask: func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
@@ -82,8 +82,8 @@ type arrivals struct {
 	seen map[string]bool // all members that the queue has had
 }
 
-// await waits until the newest request has a place or an end. It reports whether that was so
-// within faults.Patience.
+// await waits until the newest request has a place or an end. It reports whether that was so within
+// faults.Patience.
 func (a *arrivals) await(t testing.TB, s *redistest.Server, f *futures.Future[*lockmgr.Lock]) bool {
 	before := len(a.seen)
 	for end := time.Now().Add(faults.Patience); len(a.seen) == before && !faults.Settled(f); time.Sleep(time.Millisecond) {

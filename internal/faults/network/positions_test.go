@@ -24,8 +24,8 @@ import (
 // A pace is the time-out of commands in a scene. All other times follow from it.
 type pace time.Duration
 
-// The first pace is that of an idle machine, the slowest is a hundred times what
-// a round trip takes on a very busy one.
+// The first pace is that of an idle machine, the slowest is a hundred times what a round trip takes
+// on a very busy one.
 const (
 	firstPace   = pace(80 * time.Millisecond)
 	slowestPace = 32 * firstPace
@@ -53,13 +53,13 @@ var sceneFaults = []struct {
 // A plot is a scene for one kind of lock.
 type plot struct {
 	name string
-	// scripts are those of the kind, and how often a scene calls each at least. A word
-	// after the name of a script chooses some of its calls: see calls.
+	// scripts are those of the kind, and how often a scene calls each at least. A word after the
+	// name of a script chooses some of its calls: see calls.
 	scripts map[string]int
 	most    int // how many calls of each meet a fault at most
 	few     int // the same if the test is quick; zero: a sixth of most, at least three
-	// ask asks for what the name of a scene stands for. Any two requests of a scene
-	// exclude each other. i counts the requests.
+	// ask asks for what the name of a scene stands for. Any two requests of a scene exclude each
+	// other. i counts the requests.
 	ask func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
 	// keys are the names of all locks of a scene. The first is part of each request.
 	keys func(name string) []string
@@ -67,9 +67,9 @@ type plot struct {
 	end func(t *testing.T, m *lockmgr.Manager, name string)
 	// of returns which of the two managers makes a request. Nil: they take turns.
 	of func(i int) int
-	// queued is set if the server keeps the requests in order. Then no lease ends in a scene.
-	// The first hold lasts until all requests have their places, and each of the scripts was
-	// called busy times. Otherwise it lasts until it was renewed twice.
+	// queued is set if the server keeps the requests in order. Then no lease ends in a scene. The
+	// first hold lasts until all requests have their places, and each of the scripts was called
+	// busy times. Otherwise it lasts until it was renewed twice.
 	queued bool
 	busy   int
 }
@@ -159,8 +159,7 @@ type position struct {
 	kind  string
 }
 
-// Each reply is lost, each command is lost, each is late, one at a time: nobody
-// is hurt.
+// Each reply is lost, each command is lost, each is late, one at a time: nobody is hurt.
 func TestFault_AtEveryPosition(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -195,8 +194,8 @@ func TestFault_AtEveryPosition(t *testing.T) {
 				if n > p.plot.scripts[p.kind] {
 					break // there is no such position
 				}
-				// How often a script is called depends on the machine: on one
-				// that is very slow a lease may run out meanwhile.
+				// How often a script is called depends on the machine: on one that is very slow a
+				// lease may run out meanwhile.
 				tries++
 				require.Less(t, tries, 10, "%s is not called for the time %d", p.kind, n)
 			}
@@ -205,8 +204,8 @@ func TestFault_AtEveryPosition(t *testing.T) {
 	t.Logf("%d scenes, %d faults", scenes.Load(), hit.Load())
 }
 
-// standstills are the times at which a machine took longer for a round trip
-// than half the time-out of the fastest scene.
+// standstills are the times at which a machine took longer for a round trip than half the time-out
+// of the fastest scene.
 type standstills struct{ last atomic.Int64 }
 
 func (s *standstills) since(begun time.Duration) bool { return s.last.Load() >= int64(begun) }
@@ -236,9 +235,9 @@ func watchMachine(t *testing.T, s *redistest.Server) *standstills {
 	return &seen
 }
 
-// playScene lets two managers take one lock in turn. The n-th call of a script
-// meets a fault; fired reports whether there was such a call, and served
-// whether all who waited had the lock before their faults.Patience ended.
+// playScene lets two managers take one lock in turn. The n-th call of a script meets a fault; fired
+// reports whether there was such a call, and served whether all who waited had the lock before
+// their faults.Patience ended.
 func playScene(t *testing.T, s *redistest.Server, name string, at position, n int, speed pace) (fired, served bool) {
 	p := faultproxy.Start(t, s.Addr())
 	seen := faults.NewWitness()
@@ -267,9 +266,9 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	first := held.begin(l)
 	done := make(chan struct{})
 	wg.Go(func() { first.lookUntil(done) })
-	// The others have a lease that none of them lives to see the end of: if
-	// nothing is left at the end, it was released. The record of a long fixed lease is
-	// not passed on, so requests in a queue have none.
+	// The others have a lease that none of them lives to see the end of: if nothing is left at the
+	// end, it was released. The record of a long fixed lease is not passed on, so requests in a
+	// queue have none.
 	fixed := []lockmgr.LockOption{lockmgr.FixedLease(time.Hour)}
 	if at.plot.queued {
 		fixed = nil
@@ -332,8 +331,8 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	return fired, true
 }
 
-// requireReleased unlocks, and expects an error of a documented kind if any, or
-// the end of all faults.Patience.
+// requireReleased unlocks, and expects an error of a documented kind if any, or the end of all
+// faults.Patience.
 func requireReleased(t testing.TB, l *lockmgr.Lock) {
 	t.Helper()
 	if err := l.Unlock(faults.Patient(t)); !errors.Is(err, context.DeadlineExceeded) {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The lock was released and nobody was told. The lease is 30 s, so it is not
-// its end that serves the waiter, but the poll of those who can't subscribe.
+// The lock was released and nobody was told. The lease is 30 s, so it is not its end that serves
+// the waiter, but the poll of those who can't subscribe.
 func TestWaiter_PollsWithoutPubSub(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -47,8 +47,8 @@ func TestWaiter_PollsWithoutPubSub(t *testing.T) {
 	}
 }
 
-// A subscription that has gone silent without a sign: the message is lost, and
-// the waiter finds out as soon as the client notices that nothing comes.
+// A subscription that has gone silent without a sign: the message is lost, and the waiter finds out
+// as soon as the client notices that nothing comes.
 func TestSubscription_SilentOneIsReplaced(t *testing.T) {
 	s, p := startProxied(t)
 	holder, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, p.Addr(), lockmgr.Options{Linger: -1})
@@ -64,9 +64,8 @@ func TestSubscription_SilentOneIsReplaced(t *testing.T) {
 	requireNothingLeft(t, s, "a", holder, waiter)
 }
 
-// Commands fail while messages come: holders lose at their deadline, those who
-// wait do so as long as they said, and no longer than Options.RetryTime after
-// the trouble began.
+// Commands fail while messages come: holders lose at their deadline, those who wait do so as long
+// as they said, and no longer than Options.RetryTime after the trouble began.
 func TestConnection_CommandsFailMessagesCome(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -118,8 +117,7 @@ func TestConnection_CommandsFailMessagesCome(t *testing.T) {
 	}
 }
 
-// breaker is a manager that waits, and whose subscription breaks as its turn
-// comes.
+// breaker is a manager that waits, and whose subscription breaks as its turn comes.
 type breaker struct {
 	s       *redistest.Server
 	p       *faultproxy.Proxy
@@ -139,12 +137,11 @@ func newBreaker(t testing.TB, s *redistest.Server, name string) *breaker {
 	}
 }
 
-// breakOnce returns how long after the break the waiter had the lock, and
-// whether a poll helped.
+// breakOnce returns how long after the break the waiter had the lock, and whether a poll helped.
 func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
 	l := faults.Take(t, b.holder, b.name)
-	// Its first try, and the one that follows the confirmation of its
-	// subscription. After that it waits to be told.
+	// Its first try, and the one that follows the confirmation of its subscription. After that it
+	// waits to be told.
 	if b.refused++; b.refused == 1 {
 		b.refused++
 	}
@@ -167,8 +164,8 @@ func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
 	return took, polled
 }
 
-// The message that tells of the unlock meets no subscription. The waiter looks
-// again when it is subscribed again, and polls until then.
+// The message that tells of the unlock meets no subscription. The waiter looks again when it is
+// subscribed again, and polls until then.
 func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, startServer(t), "a")
@@ -178,8 +175,8 @@ func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 	}
 }
 
-// The figures of the above. Each manager waits for longer than a second between
-// two breaks, as connections that break at once are tried again more slowly.
+// The figures of the above. Each manager waits for longer than a second between two breaks, as
+// connections that break at once are tried again more slowly.
 func TestSubscription_MeasureTheGap(t *testing.T) {
 	s := startServer(t)
 	const managers = 20

@@ -134,8 +134,7 @@ func TestLog_PasswordsAreNeverTold(t *testing.T) {
 	require.Greater(t, len(told), 5)
 }
 
-// Names come from users. One that holds line ends, quotes or escapes stays one
-// value of one line.
+// Names come from users. One that holds line ends, quotes or escapes stays one value of one line.
 func TestName_CanForgeNoLogLine(t *testing.T) {
 	s, p := startProxied(t)
 	name := "a\nlevel=ERROR msg=forged name=x\r\n{\"msg\":\"forged\"}\" \x1b[31m\x00\u2028 \xff"
@@ -149,8 +148,8 @@ func TestName_CanForgeNoLogLine(t *testing.T) {
 	faults.AwaitSubscribed(t, s, name+" theirs", 1)
 	l := take(t, m, name)
 
-	// It is refused, the connection breaks, commands fail, the lock is lost, and
-	// its release is given up.
+	// It is refused, the connection breaks, commands fail, the lock is lost, and its release is
+	// given up.
 	faults.Do(t, s, "SET", name+" taken", "x")
 	var errs []error
 	var err error

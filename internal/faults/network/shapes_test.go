@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// shapes makes replies of bytes: any bytes make one, and it is well-formed. (On
-// one that is not, the client gives up its connection, or panics: that is
-// beyond what a lock manager can do about it.)
+// shapes makes replies of bytes: any bytes make one, and it is well-formed. (On one that is not,
+// the client gives up its connection, or panics: that is beyond what a lock manager can do about
+// it.)
 type shapes struct{ data []byte }
 
 func (s *shapes) next() byte {
@@ -124,10 +124,9 @@ func grants(reply string, fenced bool) bool {
 	return err == nil && n > 0
 }
 
-// Whatever a server answers: nobody holds what was not granted, everything
-// ends, errors are of a kind that can be matched, and nothing panics. Lies are
-// told of one script, a few times; then the server is honest. All in fake
-// time.
+// Whatever a server answers: nobody holds what was not granted, everything ends, errors are of a
+// kind that can be matched, and nothing panics. Lies are told of one script, a few times; then the
+// server is honest. All in fake time.
 func FuzzReplies(f *testing.F) {
 	texts := map[string]string{}
 	for _, kind := range scripts {

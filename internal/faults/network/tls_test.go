@@ -61,8 +61,7 @@ func tlsClient(addr string, a *authority) rueidis.ClientOption {
 	return opt
 }
 
-// What is wrong with a certificate is told at once, as an error that can be
-// matched.
+// What is wrong with a certificate is told at once, as an error that can be matched.
 func TestTLS_BadCertificateIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -134,9 +133,9 @@ func TestTLS_HandshakeEndsWithTheDialTimeout(t *testing.T) {
 	require.Less(t, time.Since(start), faults.Patience)
 }
 
-// A certificate that runs out does no harm to connections that stand. When the
-// next one has to be made, holders lose their locks in time, who waits is told,
-// and with a new certificate all goes on.
+// A certificate that runs out does no harm to connections that stand. When the next one has to be
+// made, holders lose their locks in time, who waits is told, and with a new certificate all goes
+// on.
 func TestTLS_CertificateExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

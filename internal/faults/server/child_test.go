@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// Some faults befall whole processes. The test binary runs itself as a child
-// for them, which plays one role and talks to its parent line by line.
+// Some faults befall whole processes. The test binary runs itself as a child for them, which plays
+// one role and talks to its parent line by line.
 
 const (
 	envRole = "HOLDFAST_FAULTS_ROLE"
@@ -36,8 +36,7 @@ type task struct {
 	Waiters    int
 }
 
-// A parent is what a child sees of its test. Its methods may be called from
-// any goroutine.
+// A parent is what a child sees of its test. Its methods may be called from any goroutine.
 type parent struct {
 	task
 	lines chan string // what the test says
@@ -119,8 +118,7 @@ func spawn(t testing.TB, role string, what task) *subprocess {
 	return c
 }
 
-// kill ends the child at once, stopped or not, and returns when it is gone and
-// its output was read.
+// kill ends the child at once, stopped or not, and returns when it is gone and its output was read.
 func (c *subprocess) kill() {
 	c.Kill()
 	for range c.lines {

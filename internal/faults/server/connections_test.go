@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/notify"
 )
 
-// connections lists the ids of clients of one type ("normal", "pubsub") and
-// name.
+// connections lists the ids of clients of one type ("normal", "pubsub") and name.
 func connections(t testing.TB, s *redistest.Server, typ, name string) (ids []string) {
 	t.Helper()
 	for line := range strings.Lines(faults.Do(t, s, "CLIENT", "LIST", "TYPE", typ)) {
@@ -28,8 +27,8 @@ func connections(t testing.TB, s *redistest.Server, typ, name string) (ids []str
 	return ids
 }
 
-// Whichever of a waiter's connections breaks, and whatever it misses then, it
-// has the lock when it is back, and not when the old record's lease is over.
+// Whichever of a waiter's connections breaks, and whatever it misses then, it has the lock when it
+// is back, and not when the old record's lease is over.
 func TestUnlock_NotMissedWhileAConnectionIsGone(t *testing.T) {
 	t.Parallel()
 	for _, types := range []string{"pubsub", "normal", "pubsub normal"} {
@@ -38,8 +37,8 @@ func TestUnlock_NotMissedWhileAConnectionIsGone(t *testing.T) {
 			g := &gapRun{s: redistest.Start(t), types: strings.Fields(types), rounds: *gaps}
 			lanes := 1
 			if *gaps > 8 {
-				// For figures. A connection that breaks again and again is given
-				// longer pauses, which is not what is to be measured.
+				// For figures. A connection that breaks again and again is given longer pauses,
+				// which is not what is to be measured.
 				lanes, g.rounds, g.grown = 4, (*gaps+3)/4, true
 			}
 			t.Run("lanes", func(t *testing.T) {
@@ -58,8 +57,7 @@ func TestUnlock_NotMissedWhileAConnectionIsGone(t *testing.T) {
 	}
 }
 
-// lasting is the life of a connection after which the next one is not made to
-// wait.
+// lasting is the life of a connection after which the next one is not made to wait.
 const lasting = notify.DefaultRetryMax + 200*time.Millisecond
 
 type gapRun struct {

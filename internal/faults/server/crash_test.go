@@ -21,9 +21,9 @@ func (c *subprocess) stats(t testing.TB) (s crowdStats) {
 	return s
 }
 
-// A process that holds a lock dies, and nobody sends a message. Those who wait
-// in many processes find out when its lease is over, with one try for each
-// process and not for each waiter, and then all get their turn.
+// A process that holds a lock dies, and nobody sends a message. Those who wait in many processes
+// find out when its lease is over, with one try for each process and not for each waiter, and then
+// all get their turn.
 func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 	t.Parallel()
 	const (
@@ -47,8 +47,8 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 		})
 	}
 
-	// Kill it when it has just renewed: the processes that look between the
-	// count and the kill know its last deadline then.
+	// Kill it when it has just renewed: the processes that look between the count and the kill know
+	// its last deadline then.
 	var before [processes]crowdStats
 	for counted := false; !counted; {
 		for len(victim.lines) > 0 {

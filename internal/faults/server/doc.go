@@ -1,12 +1,11 @@
-// Package server tests lock managers, from outside, against what real servers,
-// their administrators and whole processes do. It has no code of its own: the
-// tests are the package.
+// Package server tests lock managers, from outside, against what real servers, their administrators
+// and whole processes do. It has no code of its own: the tests are the package.
 //
 // # Contract
 //
-// Every test begins with real redis-server or valkey-server children, the real
-// client and the real manager; only public names of package lockmgr are used.
-// A test does to them what a fault does, and then checks three things:
+// Every test begins with real redis-server or valkey-server children, the real client and the real
+// manager; only public names of package lockmgr are used. A test does to them what a fault does,
+// and then checks three things:
 //
 //  1. What is promised while the fault lasts. No holder believes in its lock
 //     after its deadline, and none is told of a loss before it without a
@@ -18,9 +17,8 @@
 //     deadline and one whose record is gone are different stories, and each
 //     test names its own.
 //
-// The server is authoritative for what a record is, the holder's clock for how
-// long it may rely on it. A test therefore reads both, and never one for the
-// other.
+// The server is authoritative for what a record is, the holder's clock for how long it may rely on
+// it. A test therefore reads both, and never one for the other.
 //
 // # Faults
 //
@@ -37,24 +35,23 @@
 //	crash_test.go          a process that holds a lock is killed while many processes wait
 //	fair_test.go           many wait for a fair lock when data, memory or scripts go, or the queue is written by hand
 //
-// What a server may say to one request, and which rights which script needs, is
-// tested in package lockmgr itself.
+// What a server may say to one request, and which rights which script needs, is tested in package
+// lockmgr itself.
 //
 // # Time
 //
-// Deadlines and the time within which a loss is noticed are part of the
-// contract, so they are bounded here: from below exactly, as too early is never
-// right, and from above with more than a second to spare for a machine that is busy. All
-// else waits for events. Leases that must not be lost are so long that a test
-// binary may stand still for seconds.
+// Deadlines and the time within which a loss is noticed are part of the contract, so they are
+// bounded here: from below exactly, as too early is never right, and from above with more than a
+// second to spare for a machine that is busy. All else waits for events. Leases that must not be
+// lost are so long that a test binary may stand still for seconds.
 //
-// Where a process has to be stopped or killed, the test binary starts itself as
-// a child (child_test.go).
+// Where a process has to be stopped or killed, the test binary starts itself as a child
+// (child_test.go).
 //
 // # Figures
 //
-// By default every fault happens a few times. These flags make it happen more
-// often, and -v shows the figures:
+// By default every fault happens a few times. These flags make it happen more often, and -v shows
+// the figures:
 //
 //	go test ./internal/faults/server -v -run 'Connection/^pubsub$' -gaps 200
 //	go test ./internal/faults/server -v -run WakesUp -pauses 20
@@ -64,8 +61,8 @@
 //
 // # Failures of the tests themselves
 //
-// A child that can't go on says why and ends, which fails its test. Children
-// and servers die with the test binary. A binary that is short of processors
-// for more than about four seconds may lose a lock for which the test has no
-// explanation; the figures that it logs show how far the machine was behind.
+// A child that can't go on says why and ends, which fails its test. Children and servers die with
+// the test binary. A binary that is short of processors for more than about four seconds may lose a
+// lock for which the test has no explanation; the figures that it logs show how far the machine was
+// behind.
 package server

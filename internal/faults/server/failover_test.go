@@ -82,9 +82,8 @@ func (a *address) serve(client net.Conn) {
 	_, _ = io.Copy(client, server)
 }
 
-// What a failover costs that loses the newest writes, as it may: the holder
-// learns of it at its next renewal, and no record comes back. Until then there
-// may be two holders, even with one token.
+// What a failover costs that loses the newest writes, as it may: the holder learns of it at its
+// next renewal, and no record comes back. Until then there may be two holders, even with one token.
 func TestRenewal_NoticesAFailoverThatLosesTheLock(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t, "--repl-diskless-sync-delay", "0")

@@ -82,8 +82,8 @@ func (x *fairLine) ask(m *lockmgr.Manager, opts ...lockmgr.LockOption) *futures.
 	return f
 }
 
-// queue makes n requests of each manager. The managers take turns, and each request has its
-// place before the next one is made.
+// queue makes n requests of each manager. The managers take turns, and each request has its place
+// before the next one is made.
 func (x *fairLine) queue(n int) {
 	x.t.Helper()
 	for i := range n * len(x.ms) {
@@ -125,8 +125,8 @@ func (x *fairLine) requireNothingLeft() {
 	faults.Eventually(x.t, func() bool { return faults.Do(x.t, x.s, "EXISTS", x.Name) == "0" && len(x.Left(x.t, x.s)) == 0 }, "something of %q is left", x.Name)
 }
 
-// requireInOrder waits until all have had the lock in the order in which they came, and
-// nothing is left.
+// requireInOrder waits until all have had the lock in the order in which they came, and nothing is
+// left.
 func (x *fairLine) requireInOrder() {
 	x.t.Helper()
 	x.requireServed()
@@ -143,8 +143,8 @@ func (x *fairLine) requireWaits() {
 	require.Empty(x.t, x.order)
 }
 
-// requireProlonged waits until the lease of each lock was renewed. While somebody waits for a
-// fair lock, transfers do that.
+// requireProlonged waits until the lease of each lock was renewed. While somebody waits for a fair
+// lock, transfers do that.
 func requireProlonged(t testing.TB, locks ...*lockmgr.Lock) {
 	t.Helper()
 	left := make([]time.Duration, len(locks))
@@ -339,8 +339,8 @@ func TestFairQueue_KeyOfAnotherType(t *testing.T) {
 	}
 }
 
-// add writes members that no client has written: at the head of the queue or at its end, with
-// a deadline or, if lasts is zero, without one.
+// add writes members that no client has written: at the head of the queue or at its end, with a
+// deadline or, if lasts is zero, without one.
 func (x *fairLine) add(atHead bool, lasts time.Duration, members ...string) {
 	x.t.Helper()
 	push := "RPUSH"
@@ -363,8 +363,8 @@ func (x *fairLine) expire(lasts time.Duration, members ...string) {
 	}
 }
 
-// place returns the place of a request of a manager: of the last one if n is zero, else of the
-// one that comes n requests after it.
+// place returns the place of a request of a manager: of the last one if n is zero, else of the one
+// that comes n requests after it.
 func (x *fairLine) place(m *lockmgr.Manager, n int) string {
 	x.t.Helper()
 	last := 0

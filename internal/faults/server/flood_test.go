@@ -38,8 +38,8 @@ func (c *crier) cry(t testing.TB, messages ...string) {
 	}
 }
 
-// contended is a lock that one manager holds and another one waits for. Both
-// have a lock beside it that must be renewed.
+// contended is a lock that one manager holds and another one waits for. Both have a lock beside it
+// that must be renewed.
 func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manager, check func(more uint64)) {
 	s = redistest.Start(t)
 	holder, waiter = faults.Dial(t, s.Addr(), with(watched)), faults.Dial(t, s.Addr(), with(watched))
@@ -60,8 +60,8 @@ func contended(t *testing.T) (s *redistest.Server, holder, waiter *lockmgr.Manag
 	}
 }
 
-// However many messages come for a lock, they cause one try at a time, keep
-// nobody from renewing, and never grant anything.
+// However many messages come for a lock, they cause one try at a time, keep nobody from renewing,
+// and never grant anything.
 func TestMessage_FloodCostsNoLock(t *testing.T) {
 	t.Parallel()
 	s, holder, waiter, check := contended(t)

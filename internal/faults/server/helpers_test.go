@@ -17,17 +17,16 @@ import (
 var ctx = context.Background()
 
 const (
-	// steady is the lease of a lock that must not be lost: a test binary that
-	// stands still for less than two thirds of it does no harm.
+	// steady is the lease of a lock that must not be lost: a test binary that stands still for less
+	// than two thirds of it does no harm.
 	steady = 9 * time.Second
 	// short is the lease of a lock that is to be lost at its deadline.
 	short = 900 * time.Millisecond
-	// watched is the lease of a lock whose record goes: the next renewal, and
-	// no deadline, must tell.
+	// watched is the lease of a lock whose record goes: the next renewal, and no deadline, must
+	// tell.
 	watched = 5 * time.Second
-	// late is what a busy machine may add to any time that is promised. What
-	// was noticed by a renewal, and what by a deadline, the reason of a loss
-	// tells.
+	// late is what a busy machine may add to any time that is promised. What was noticed by a
+	// renewal, and what by a deadline, the reason of a loss tells.
 	late = 10 * time.Second
 )
 
@@ -37,8 +36,8 @@ const (
 	ranOut     = "ran out before a renewal was confirmed"
 )
 
-// with returns options for a lease. The time-out is as long as it may be, as
-// the machine may be busy.
+// with returns options for a lease. The time-out is as long as it may be, as the machine may be
+// busy.
 func with(lease time.Duration) lockmgr.Options {
 	return lockmgr.Options{Lease: lease, CommandTimeout: 3 * lease / 10}
 }
@@ -52,8 +51,8 @@ func requireLost(t testing.TB, l *lockmgr.Lock, why string) {
 	require.ErrorContains(t, l.Err(), why)
 }
 
-// requireNoticed checks that the loss of a record which went at an instant is
-// known when docs/guarantees.md says that it is. It returns how long it took.
+// requireNoticed checks that the loss of a record which went at an instant is known when
+// docs/guarantees.md says that it is. It returns how long it took.
 func requireNoticed(t testing.TB, l *lockmgr.Lock, lease time.Duration, went time.Time) time.Duration {
 	t.Helper()
 	requireLost(t, l, recordGone)
@@ -80,8 +79,7 @@ func owners(t testing.TB, s *redistest.Server, name string) []string {
 	return slices.DeleteFunc(keys, func(k string) bool { return k == "" })
 }
 
-// percentile returns the duration that a share p of the sorted ones does not
-// exceed.
+// percentile returns the duration that a share p of the sorted ones does not exceed.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
 }

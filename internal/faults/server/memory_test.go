@@ -23,8 +23,8 @@ func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
 	return redistest.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
 }
 
-// A server without memory for another lock keeps those it has, for as long as
-// they are wanted, and takes every one of them back.
+// A server without memory for another lock keeps those it has, for as long as they are wanted, and
+// takes every one of them back.
 func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory-policy", "noeviction")
@@ -86,8 +86,8 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	faults.Release(t, faults.Take(t, m, "lock0"))
 }
 
-// A server that evicts keys takes locks away from their holders. Each of these
-// hears of it at its next renewal, and nobody else does.
+// A server that evicts keys takes locks away from their holders. Each of these hears of it at its
+// next renewal, and nobody else does.
 func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"allkeys-lru", "allkeys-random"} {
@@ -95,8 +95,8 @@ func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--maxmemory-policy", policy, "--enable-debug-command", "local")
 			m := faults.Dial(t, s.Addr(), with(watched))
-			// Some locks are older than what fills the memory and some are not,
-			// so that some stay under either policy.
+			// Some locks are older than what fills the memory and some are not, so that some stay
+			// under either policy.
 			var held []*lockmgr.Lock
 			hold := func(name string) {
 				for i := range 20 {

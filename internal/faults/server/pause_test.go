@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A process that wakes up after its lease knows at once that it has lost the
-// lock, although nobody has told it: the server does not answer then. What it
-// does too late harms nobody.
+// A process that wakes up after its lease knows at once that it has lost the lock, although nobody
+// has told it: the server does not answer then. What it does too late harms nobody.
 func TestLock_ProcessThatWakesUpKnowsItIsLost(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond

@@ -18,9 +18,8 @@ func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// Whoever removes a record, and in whatever way, the holder learns it from the
-// next renewal. A clock that jumps forward is one of these ways: all that is
-// seen of it is that keys expire early.
+// Whoever removes a record, and in whatever way, the holder learns it from the next renewal. A
+// clock that jumps forward is one of these ways: all that is seen of it is that keys expire early.
 func TestRenewal_NoticesARemovedRecord(t *testing.T) {
 	t.Parallel()
 	for what, command := range map[string][]string{
@@ -66,8 +65,7 @@ func own(t testing.TB, s *redistest.Server, l *lockmgr.Lock) (out []string) {
 	return out
 }
 
-// A record that lives for ever, by the hand of an administrator, gets its end
-// back.
+// A record that lives for ever, by the hand of an administrator, gets its end back.
 func TestRenewal_MendsARecordWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -84,10 +82,9 @@ func TestRenewal_MendsARecordWithoutAnEnd(t *testing.T) {
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a"))
 }
 
-// Those who wait look by the clock as well, and never more rarely than once a
-// lease: neither a record without an end nor one that ends in a year (the
-// server's clock was set back) may make them wait for ever. Nobody tells them
-// that it goes.
+// Those who wait look by the clock as well, and never more rarely than once a lease: neither a
+// record without an end nor one that ends in a year (the server's clock was set back) may make them
+// wait for ever. Nobody tells them that it goes.
 func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 	t.Parallel()
 	for what, prepare := range map[string][][]string{
@@ -124,8 +121,8 @@ func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 	}
 }
 
-// The same with a holder who is alive: its renewals do not shorten a record
-// that lives too long, and its unlock is heard as always.
+// The same with a holder who is alive: its renewals do not shorten a record that lives too long,
+// and its unlock is heard as always.
 func TestUnlock_NotDelayedByAServerClockThatGoesBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -143,8 +140,8 @@ func TestUnlock_NotDelayedByAServerClockThatGoesBack(t *testing.T) {
 	faults.Release(t, l)
 }
 
-// After a jump forward others may have the lock before its holder hears of it.
-// The holder must not disturb them then: neither by renewals nor by an unlock.
+// After a jump forward others may have the lock before its holder hears of it. The holder must not
+// disturb them then: neither by renewals nor by an unlock.
 func TestUnlock_AfterServerClockJump(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

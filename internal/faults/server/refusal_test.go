@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A server that refuses to work takes nothing away. A lock is lost when its
-// deadline passes meanwhile, and not before; one with time left goes on.
+// A server that refuses to work takes nothing away. A lock is lost when its deadline passes
+// meanwhile, and not before; one with time left goes on.
 func TestLock_RefusalCostsNoneBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
 	for _, tt := range faults.Troubles("READONLY", "NOREPLICAS", "MISCONF", "BUSY", "LOADING") {
@@ -27,8 +27,7 @@ func TestLock_RefusalCostsNoneBeforeItsDeadline(t *testing.T) {
 	}
 }
 
-// The same for a user whose rights are taken away, connections and all, and
-// given back.
+// The same for a user whose rights are taken away, connections and all, and given back.
 func TestLock_RevokedUserLosesNoneBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse-battery-staple"

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A server that comes back empty has forgotten the lock: the holder learns it
-// from the next renewal, which must not bring the record back.
+// A server that comes back empty has forgotten the lock: the holder learns it from the next
+// renewal, which must not bring the record back.
 func TestLock_LostByARestartWithoutData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -34,8 +34,8 @@ func TestLock_LostByARestartWithoutData(t *testing.T) {
 	faults.Release(t, faults.Take(t, holder, "a", lockmgr.Fenced()))
 }
 
-// A server that kept what it acknowledged goes on as if nothing had been, for
-// the holder and for who waits.
+// A server that kept what it acknowledged goes on as if nothing had been, for the holder and for
+// who waits.
 func TestLock_KeptThroughARestartWithData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -55,8 +55,8 @@ func TestLock_KeptThroughARestartWithData(t *testing.T) {
 	require.Zero(t, holder.Stats().Losses)
 }
 
-// Locks are renewed by scripts that the server may have forgotten. That is so
-// after a restart too; here it is so all the time.
+// Locks are renewed by scripts that the server may have forgotten. That is so after a restart too;
+// here it is so all the time.
 func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

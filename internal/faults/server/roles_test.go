@@ -26,8 +26,9 @@ func pausable(p *parent) {
 	}
 }
 
-// lookUntilLost calls Valid, and Err of a context of the lock, without a rest. It returns when the last
-// calls began of which one said that the lock is held, and when the first did that both said no.
+// lookUntilLost calls Valid, and Err of a context of the lock, without a rest. It returns when the
+// last calls began of which one said that the lock is held, and when the first did that both said
+// no.
 func lookUntilLost(l *lockmgr.Lock) (lastTrue, firstFalse time.Time) {
 	work := l.Context(ctx)
 	for {
@@ -52,8 +53,8 @@ func holder(p *parent) {
 	<-p.lines
 }
 
-// crowd waits many times for one lock. It tells when it gets it first, and
-// keeps it until it is told to go on; then all who wait have it in turn.
+// crowd waits many times for one lock. It tells when it gets it first, and keeps it until it is
+// told to go on; then all who wait have it in turn.
 func crowd(p *parent) {
 	m := p.dial(lockmgr.Options{})
 	var inLine atomic.Int64

@@ -43,9 +43,8 @@ var stalls = map[string]func(t *testing.T, s *redistest.Server, d time.Duration)
 	},
 }
 
-// A server that stands still for longer than a lease can't confirm anything:
-// the holder gives the lock up at its deadline, neither before nor after, and
-// the next one has it only then.
+// A server that stands still for longer than a lease can't confirm anything: the holder gives the
+// lock up at its deadline, neither before nor after, and the next one has it only then.
 func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 	t.Parallel()
 	for what, stall := range stalls {
@@ -80,8 +79,8 @@ func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 			requireLost(t, l, ranOut)
 			lost := time.Now()
 			<-work.Done()
-			// A renewal that was answered before may have moved the deadline
-			// further than was seen, but not further than a lease.
+			// A renewal that was answered before may have moved the deadline further than was seen,
+			// but not further than a lease.
 			require.GreaterOrEqual(t, lost.Sub(asked), left-time.Millisecond)
 			require.Less(t, lost.Sub(start), short+late)
 
@@ -98,8 +97,8 @@ func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 	}
 }
 
-// The server stands still for longer than it keeps a place in the queue of a fair lock. It may
-// drop all places then. The requests that wait join again, and all are served.
+// The server stands still for longer than it keeps a place in the queue of a fair lock. It may drop
+// all places then. The requests that wait join again, and all are served.
 func TestFairQueue_StoppedServerServesAllAfterwards(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -1,5 +1,5 @@
-// Package cluster knows which server is which node of a cluster, and which master serves which slot.
-// The package sends commands by package wire, and knows no locks.
+// Package cluster knows which server is which node of a cluster, and which master serves which
+// slot. The package sends commands by package wire, and knows no locks.
 //
 //	wire.Lanes ──▶ Node: the master of a lane ─────────────┐
 //	     │                                                 ▼

@@ -133,8 +133,8 @@ func TestNodes_DialOutlivesACaller(t *testing.T) {
 	})
 }
 
-// A question to a node ends no dial, although the caller waits no longer. The client has one dial for all
-// commands that wait for a connection, and one of them may be an operation.
+// A question to a node ends no dial, although the caller waits no longer. The client has one dial
+// for all commands that wait for a connection, and one of them may be an operation.
 func TestNodes_QuestionsEndNoDial(t *testing.T) {
 	for what, ask := range map[string]func(*Nodes, context.Context){
 		"a look": func(n *Nodes, ctx context.Context) { n.layoutAt(ctx, "a:1") },
@@ -176,8 +176,8 @@ func TestNodes_QuestionsEndNoDial(t *testing.T) {
 	}
 }
 
-// A question that nobody waits for ends with Close, also with a client that was not built with the options
-// of lockmgr.TuneClient.
+// A question that nobody waits for ends with Close, also with a client that was not built with the
+// options of lockmgr.TuneClient.
 func TestNodes_CloseDuringAQuestion(t *testing.T) {
 	for _, pipelining := range []bool{true, false} {
 		t.Run(fmt.Sprintf("pipelining %t", pipelining), func(t *testing.T) {
@@ -195,7 +195,8 @@ func TestNodes_CloseDuringAQuestion(t *testing.T) {
 	}
 }
 
-// A look waits for a dial, and then for the answer of the node. It waits for that answer for askTime at most.
+// A look waits for a dial, and then for the answer of the node. It waits for that answer for
+// askTime at most.
 func TestNodes_LookAtANodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newFakeCluster(t)
@@ -245,8 +246,8 @@ func TestNodes_CloseDuringADial(t *testing.T) {
 	})
 }
 
-// While slots are moved to a master that has none, it is no master of the layout. It is dialled once, and
-// greeted once. Its client is closed when it has had no use for clientRest.
+// While slots are moved to a master that has none, it is no master of the layout. It is dialled
+// once, and greeted once. Its client is closed when it has had no use for clientRest.
 func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	c, n := newFakeCluster(t)
 	now := time.Now()
@@ -281,8 +282,8 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 	require.Equal(t, 1, asked, "the greeting went with the client")
 }
 
-// After the end of a connection to a node, a greeting comes before the next command, so that the client dials
-// for the question.
+// After the end of a connection to a node, a greeting comes before the next command, so that the
+// client dials for the question.
 func TestNode_IsGreetedAfterTheEndOfAConnection(t *testing.T) {
 	c, n := newFakeCluster(t)
 	a := c.known["a:1"]

@@ -101,8 +101,8 @@ type layoutAnswer struct {
 	err      error
 }
 
-// askTime is how long Layout and Seeds wait for the answer of a node. KnowsSharded waits as long for all
-// answers together.
+// askTime is how long Layout and Seeds wait for the answer of a node. KnowsSharded waits as long
+// for all answers together.
 const askTime = 500 * time.Millisecond
 
 // nodeAnswer asks the node at an address for its ID and the layout of its cluster, over one

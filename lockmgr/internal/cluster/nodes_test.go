@@ -182,7 +182,8 @@ func nodesOf(c rueidis.Client, open func(addr string) (rueidis.Client, error)) *
 	return n
 }
 
-// layoutOnce calls Layout, and waits until no node is asked any more: a test may then change the nodes.
+// layoutOnce calls Layout, and waits until no node is asked any more: a test may then change the
+// nodes.
 func layoutOnce(t *testing.T, n *Nodes) ([]wire.Shard, error) {
 	defer n.background.Wait()
 	return n.Layout(t.Context())
@@ -291,8 +292,9 @@ func shardReply(nodes ...string) string {
 	return b.String()
 }
 
-// A cluster has one master and a replica. The replica becomes the master, then the old master comes back as
-// its replica. Some answers name one of them only. Each of the two is followed when the other one has died.
+// A cluster has one master and a replica. The replica becomes the master, then the old master comes
+// back as its replica. Some answers name one of them only. Each of the two is followed when the
+// other one has died.
 func TestNodes_LayoutOfOneShard(t *testing.T) {
 	for name, after := range map[string]time.Duration{"soon": memberRest / 2, "late": 2 * memberRest} {
 		t.Run(name, func(t *testing.T) {
@@ -399,8 +401,8 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A cluster that has lost most of its masters goes on with the others. An answer of a node that knows
-// more of the cluster comes first.
+// A cluster that has lost most of its masters goes on with the others. An answer of a node that
+// knows more of the cluster comes first.
 func TestNodes_LayoutOfTheRest(t *testing.T) {
 	c, n := newFakeCluster(t)
 	rest := slotsReply("a:A:RA", "a:A:RA", "a:A:RA")
@@ -477,8 +479,8 @@ func TestNodes_LayoutAfterHalfOfTheServersWereReplaced(t *testing.T) {
 	require.Equal(t, []string{"X"}, layout[0].Nodes)
 }
 
-// Another cluster is not followed if the look ends before all nodes have answered. Those that have not may be
-// of this cluster.
+// Another cluster is not followed if the look ends before all nodes have answered. Those that have
+// not may be of this cluster.
 func TestNodes_LayoutThatEndsBeforeAllHaveAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
@@ -495,7 +497,8 @@ func TestNodes_LayoutThatEndsBeforeAllHaveAnswered(t *testing.T) {
 	})
 }
 
-// Nodes that may not dial ask only those that the client knows. The error is what these have answered.
+// Nodes that may not dial ask only those that the client knows. The error is what these have
+// answered.
 func TestNodes_LayoutWithoutADial(t *testing.T) {
 	c, n := newFakeCluster(t)
 	n.open = nil
@@ -581,8 +584,8 @@ func TestNode_SaysWhichNodeItIs(t *testing.T) {
 	}
 }
 
-// The connection to a node is looked up again after a failure: the client replaces it, and
-// closes the old one, when the cluster changes. The new one has to say which node it is.
+// The connection to a node is looked up again after a failure: the client replaces it, and closes
+// the old one, when the cluster changes. The new one has to say which node it is.
 func TestNode_IsLookedUpAgain(t *testing.T) {
 	c, n := newFakeCluster(t)
 	n.open = nil
@@ -661,7 +664,8 @@ func TestNode_OfANewLayout(t *testing.T) {
 	require.Nil(t, execOn(s, getOf("x"))[0].Failure)
 }
 
-// Before the first layout no command goes to any node, and the client of the cluster may be missing.
+// Before the first layout no command goes to any node, and the client of the cluster may be
+// missing.
 func TestNodes_Later(t *testing.T) {
 	c, _ := newFakeCluster(t)
 	unmet := &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Err: errors.New("not met")}
@@ -678,7 +682,8 @@ func TestNodes_Later(t *testing.T) {
 	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
 }
 
-// Servers before version 7.0 do not know sharded channels. That a user may not ask is no such answer.
+// Servers before version 7.0 do not know sharded channels. That a user may not ask is no such
+// answer.
 func TestKnowsSharded(t *testing.T) {
 	for answer, knows := range map[string]bool{
 		"*0\r\n": true,
@@ -712,8 +717,8 @@ func TestKnowsSharded_OneNodeHangs(t *testing.T) {
 	}
 }
 
-// A node without a name tells its address by the metadata. Without that it counts as being on the host that
-// was asked.
+// A node without a name tells its address by the metadata. Without that it counts as being on the
+// host that was asked.
 func TestLayout_HostThatIsNotKnown(t *testing.T) {
 	for host, want := range map[string]string{
 		"$1\r\n?\r\n:1\r\n+b\r\n%2\r\n+hostname\r\n+\r\n+ip\r\n+10.0.0.2\r\n": "10.0.0.2:1",

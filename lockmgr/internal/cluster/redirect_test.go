@@ -235,8 +235,8 @@ func TestNodes_TellThoseWhoListenElsewhere(t *testing.T) {
 	}
 }
 
-// A manager that may dial no master lets the client find a master that the client does not know. What
-// the client sends for that does nothing at any node.
+// A manager that may dial no master lets the client find a master that the client does not know.
+// What the client sends for that does nothing at any node.
 func TestNodes_MetByTheClient(t *testing.T) {
 	c, n := newFakeCluster(t)
 	n.open = nil

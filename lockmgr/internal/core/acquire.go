@@ -171,8 +171,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	case m.takeGrant(e):
 	case e.woken, n.queue.head.easier(r.Op.Side, r.Op.Permits, r.Op.TakeOver):
 		// A message came while the try was in flight. The message came over another connection, so
-		// the lock may have been released after the refusal. Or the refused request has left the queue,
-		// and the next one may be granted.
+		// the lock may have been released after the refusal. Or the refused request has left the
+		// queue, and the next one may be granted.
 		m.ask(e)
 	case n.index() == nil && n.outsiders().repeat(m.now, &m.cfg):
 		m.ask(e)

@@ -12,8 +12,8 @@ import (
 )
 
 // Renewals that are due at once are sent in bursts with pauses, so that other scripts go in
-// between. However many they are, all are sent within a twelfth of the lease, also if each Tick comes late.
-// While other scripts are sent, the bursts are smaller.
+// between. However many they are, all are sent within a twelfth of the lease, also if each Tick
+// comes late. While other scripts are sent, the bursts are smaller.
 func TestRenewal_Bursts(t *testing.T) {
 	const lease = 30 * time.Second
 	for _, c := range []struct {

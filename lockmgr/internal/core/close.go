@@ -1,7 +1,7 @@
 package core
 
-// close refuses new requests, fails the requests that wait, ends all holds and
-// releases their entries.
+// close refuses new requests, fails the requests that wait, ends all holds and releases their
+// entries.
 func (m *Machine) close() {
 	if m.closing {
 		return
@@ -30,8 +30,8 @@ func (m *Machine) close() {
 	}
 }
 
-// abort closes without waiting for the answers to releases. Records that are left
-// expire. err is why, or nil.
+// abort closes without waiting for the answers to releases. Records that are left expire. err is
+// why, or nil.
 func (m *Machine) abort(err error) {
 	m.close()
 	for _, n := range m.everyName() {

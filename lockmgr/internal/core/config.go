@@ -5,8 +5,8 @@ import "time"
 // Forever means no deadline.
 const Forever = time.Duration(1<<63 - 1)
 
-// Config has the parameters of the rules. The shell sets every field, because the
-// core has no defaults.
+// Config has the parameters of the rules. The shell sets every field, because the core has no
+// defaults.
 type Config struct {
 	// Lease is the lease of a hold that the watchdog renews. A renewal is due Lease/3 after the
 	// send of the last confirmed script.
@@ -25,8 +25,8 @@ type Config struct {
 	// process waits.
 	PassCount int
 	PassTime  time.Duration
-	// BackTime is the longest of the usual pauses after a run, if nobody is heard
-	// to use the pause. A random time, up to the length of the pause, is added.
+	// BackTime is the longest of the usual pauses after a run, if nobody is heard to use the pause.
+	// A random time, up to the length of the pause, is added.
 	BackTime time.Duration
 	// ShareEvery is how long a manager may keep the lock from processes that the manager does not
 	// hear. After ShareEvery the manager pauses for BlindPause, which is enough for processes that
@@ -41,7 +41,8 @@ type Config struct {
 	TrustSubscribers bool
 
 	// GatherAfter is how long a request for several permits waits before gathering. GatherTime is
-	// how long that request gathers the first time; zero means that sets do not gather either. See gatherTime.
+	// how long that request gathers the first time; zero means that sets do not gather either. See
+	// gatherTime.
 	GatherAfter, GatherTime time.Duration
 	// ForgetPermits makes releases remove the counter of a name whose permits are all free, if the
 	// counter is the limit of the newest request.
@@ -63,8 +64,7 @@ type Config struct {
 	// that a poll falls into a pause of another process.
 	PollMax, PollBlind, PollSoon time.Duration
 
-	// MaxLocks bounds the names that are not idle. All names together are at most
-	// twice as many.
+	// MaxLocks bounds the names that are not idle. All names together are at most twice as many.
 	MaxLocks int
 	// Sharded is set if the replies come from several servers: see Reply.Shard. The server of a
 	// name is known once an operation about the name has been sent: see Sent.
@@ -89,7 +89,8 @@ func (c *Config) leaseFor(d time.Duration) time.Duration {
 	return wholeMs(lease)
 }
 
-// wholeMs returns d in whole milliseconds, not less than d. The server counts leases in milliseconds.
+// wholeMs returns d in whole milliseconds, not less than d. The server counts leases in
+// milliseconds.
 func wholeMs(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }

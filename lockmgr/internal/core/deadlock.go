@@ -245,10 +245,9 @@ func (m *Machine) failYoungest(cycle []edge) {
 	m.failQueued(youngest, e)
 }
 
-// path returns a path of edges from one owner to another, or nil if there is none.
-// The request of the first edge is of the owner from. The hold of each edge is of
-// the owner of the next edge's request. The hold of the last edge is of the owner
-// to.
+// path returns a path of edges from one owner to another, or nil if there is none. The request of
+// the first edge is of the owner from. The hold of each edge is of the owner of the next edge's
+// request. The hold of the last edge is of the owner to.
 func (m *Machine) path(from, to uint64) []edge {
 	if !m.leads(from, to, map[uint64]bool{}) {
 		return nil // the usual case, at less cost
@@ -278,8 +277,7 @@ func (m *Machine) path(from, to uint64) []edge {
 	return path
 }
 
-// leads reports whether the owner from waits for the owner to, directly or through
-// others.
+// leads reports whether the owner from waits for the owner to, directly or through others.
 func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 	if seen[from] {
 		return false

@@ -87,16 +87,17 @@
 //
 // # Sets
 //
-// To a single name of its manager, a set is like another manager: the set stands in the line under an ID of
-// its own. Only the server keeps set and name apart: the server refuses the set while the name is
-// held. overlaps finds the names and sets with an item in common: see overlap.go. The search for deadlocks
-// follows the waits between sets and names. Verify of a name looks at the sets that have the name.
+// To a single name of its manager, a set is like another manager: the set stands in the line under
+// an ID of its own. Only the server keeps set and name apart: the server refuses the set while the
+// name is held. overlaps finds the names and sets with an item in common: see overlap.go. The
+// search for deadlocks follows the waits between sets and names. Verify of a name looks at the sets
+// that have the name.
 //
-// A set that was refused gathers: it stands in the line of the first item that it can't have, and keeps the
-// items before: see gather.go. All sets keep their items in the order of the names, so no two wait for each
-// other. A gathering set goes from waiting to releasing when the time of gathering is over. If a renewal
-// finds that an item is gone, the hold is lost. The set's number becomes a suspect, and a release removes the
-// records that are left.
+// A set that was refused gathers: it stands in the line of the first item that it can't have, and
+// keeps the items before: see gather.go. All sets keep their items in the order of the names, so no
+// two wait for each other. A gathering set goes from waiting to releasing when the time of
+// gathering is over. If a renewal finds that an item is gone, the hold is lost. The set's number
+// becomes a suspect, and a release removes the records that are left.
 //
 // # Reservations
 //
@@ -152,9 +153,9 @@
 //
 // A grant goes through passing to held in one step. So does an unlock if the next waiter needs no
 // answer first. Otherwise the entry stays in passing until a transfer is answered. A release leads
-// to asking if somebody waits here. During a pause for outsiders, or if the release has joined the line, the
-// release leads to waiting instead, and so does a request for an idle entry. If the grant has come before the
-// answer to the release, the release leads to passing.
+// to asking if somebody waits here. During a pause for outsiders, or if the release has joined the
+// line, the release leads to waiting instead, and so does a request for an idle entry. If the grant
+// has come before the answer to the release, the release leads to passing.
 //
 // An entry of a fair lock goes from passing to waiting if others come first.
 //
@@ -166,8 +167,8 @@
 // A shared entry stays held while requests join, and when a holder other than the last leaves.
 // While somebody waits and every entry is held, a name that may have more entries asks for another.
 //
-// A name whose entries are all idle is forgotten when its subscription has lingered, and its suspects
-// (below) have had their time.
+// A name whose entries are all idle is forgotten when its subscription has lingered, and its
+// suspects (below) have had their time.
 //
 // # One script in flight
 //
@@ -249,14 +250,14 @@
 // # Runs
 //
 // Waiters of one manager are served in order. A run of a manager ends after PassCount grants or
-// PassTime, if others wait. The server keeps the managers that wait in a line. The release that ends the
-// run grants the lock to the first of them, or tells the first that the lock or a permit is free. The
-// release of a lock also joins the line behind the others, for the requests that wait, or for one that is
-// likely to come: see early.go. For permits, the next acquire joins.
+// PassTime, if others wait. The server keeps the managers that wait in a line. The release that
+// ends the run grants the lock to the first of them, or tells the first that the lock or a permit
+// is free. The release of a lock also joins the line behind the others, for the requests that wait,
+// or for one that is likely to come: see early.go. For permits, the next acquire joins.
 //
-// Outsiders stand in no line. A manager that hears them pauses after a run for as long as the run was: see
-// outsiders. Scripts report how many clients subscribe that stand in no line. A run ends with a short pause
-// if there are some that were never heard.
+// Outsiders stand in no line. A manager that hears them pauses after a run for as long as the run
+// was: see outsiders. Scripts report how many clients subscribe that stand in no line. A run ends
+// with a short pause if there are some that were never heard.
 //
 // Processes that poll are not counted. So ShareEvery bounds how long a manager goes on without a
 // pause that is long enough for pollers.
@@ -275,16 +276,16 @@
 //	claims.go    how long a record must live
 //
 // The state of a name is in name.go, the state of an entry in entry.go, and the phases are in
-// phase.go. What differs between kinds is in rules.go, special.go and a file for each kind. index.go
-// has what concerns names with several entries. set.go has what is special about a set, and
-// overlap.go how a set meets further names. gather.go has how sets and requests for several permits
-// gather. position.go has the line of the managers that wait, early.go the releases that join the line,
-// outsiders.go the clients beside the line, line.go what a fair lock does to the queue of the server, and
-// grants.go the grants by message. pace.go has how many renewals a Tick sends. deadlock.go has the search
-// for owners that wait for each other. survey.go has what the shell may ask of all holds, and config.go
-// has the settings. Each concern that only some entries have is a type: retry, unknown, tokens and doubt
-// in files of their names, extend in prolong.go, life in claims.go. run.go has the run of a contended
-// name.
+// phase.go. What differs between kinds is in rules.go, special.go and a file for each kind.
+// index.go has what concerns names with several entries. set.go has what is special about a set,
+// and overlap.go how a set meets further names. gather.go has how sets and requests for several
+// permits gather. position.go has the line of the managers that wait, early.go the releases that
+// join the line, outsiders.go the clients beside the line, line.go what a fair lock does to the
+// queue of the server, and grants.go the grants by message. pace.go has how many renewals a Tick
+// sends. deadlock.go has the search for owners that wait for each other. survey.go has what the
+// shell may ask of all holds, and config.go has the settings. Each concern that only some entries
+// have is a type: retry, unknown, tokens and doubt in files of their names, extend in prolong.go,
+// life in claims.go. run.go has the run of a contended name.
 //
 // Code that changes a name must call settle or settleEntry afterwards. settle does what is due for
 // the entries and for the name, and sets the name's alarm: see machine.go. A predicate, such as

@@ -4,9 +4,9 @@ import "time"
 
 // early is what a lock knows of a request that has not come yet.
 //
-// Most callers ask for a lock again soon after its release. While others wait, such a request would have
-// to join the line. So the release joins the line early, behind those who wait, and the grant comes by
-// message: a turn takes one command instead of two.
+// Most callers ask for a lock again soon after its release. While others wait, such a request would
+// have to join the line. So the release joins the line early, behind those who wait, and the grant
+// comes by message: a turn takes one command instead of two.
 //
 //	release: joins ──▶ in the line, nobody waits here ──▶ request: waits, no command
 //	                           │                 │
@@ -14,26 +14,26 @@ import "time"
 //	                           ▼                 ▼
 //	                   release: leaves    the next release joins only for a request that waits
 //
-// D is the time from the answer to a release to the acquire that joins the line next. W is the time from
-// that acquire to its grant. A release joins early if D is at most half of W: so the request comes before the
-// grant of a position that the release had joined. After a release that has joined, no acquire follows, and the
-// estimate stays until a grant comes that nobody wants.
+// D is the time from the answer to a release to the acquire that joins the line next. W is the time
+// from that acquire to its grant. A release joins early if D is at most half of W: so the request
+// comes before the grant of a position that the release had joined. After a release that has
+// joined, no acquire follows, and the estimate stays until a grant comes that nobody wants.
 //
-// A position without a request delays others if its process hangs. So the server forgets such a position
-// soon: after six times the time from a release to the next grant, or 75 ms. A request that still waits when two
-// thirds of this are over sends an acquire.
+// A position without a request delays others if its process hangs. So the server forgets such a
+// position soon: after six times the time from a release to the next grant, or 75 ms. A request
+// that still waits when two thirds of this are over sends an acquire.
 type early struct {
 	likely     bool          // a request is likely to come before its grant would
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
 	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
 	cycle      time.Duration // from a release to the next grant, lately. Not zero if a request is likely
-	// standsUntil is until when a request may wait without an acquire. It is zero if no release has joined, if an
-	// acquire was sent since, or if the lock may be free.
+	// standsUntil is until when a request may wait without an acquire. It is zero if no release has
+	// joined, if an acquire was sent since, or if the lock may be free.
 	standsUntil time.Duration
 }
 
-// learn estimates whether a request is likely. A lock is to be released that was granted at an instant.
-// waits is set if somebody waits here.
+// learn estimates whether a request is likely. A lock is to be released that was granted at an
+// instant. waits is set if somebody waits here.
 func (y *early) learn(now, granted time.Duration, waits bool) {
 	if y.releasedAt > 0 {
 		y.cycle = granted - y.releasedAt
@@ -54,8 +54,8 @@ func (y *early) released(now time.Duration) {
 	}
 }
 
-// acquireJoins notes that an acquire that joins the line is about to be sent. The position that a release
-// has joined counts no more.
+// acquireJoins notes that an acquire that joins the line is about to be sent. The position that a
+// release has joined counts no more.
 func (y *early) acquireJoins(now time.Duration) {
 	y.standsUntil = 0
 	if y.joinedAt == 0 {
@@ -63,8 +63,8 @@ func (y *early) acquireJoins(now time.Duration) {
 	}
 }
 
-// expects reports whether the position of a name may stand without a request. That of a read-write lock
-// may not: it would keep out the readers of others.
+// expects reports whether the position of a name may stand without a request. That of a read-write
+// lock may not: it would keep out the readers of others.
 func (p *position) expects(n *name) bool { return p.likely && n.kind == Exclusive }
 
 // releaseJoins reports whether the release of an entry joins the line behind those who wait.
@@ -93,9 +93,9 @@ func (m *Machine) lookEarly(n *name, p *position) time.Duration {
 // most delays of a busy machine.
 const leastEarly = 50 * time.Millisecond
 
-// mayWait reports whether the first waiter may wait without an acquire. The position must stand for the
-// waiter's side, messages must be delivered, and no request may try once. A request that takes over asks:
-// while the name is kept, no grant comes.
+// mayWait reports whether the first waiter may wait without an acquire. The position must stand for
+// the waiter's side, messages must be delivered, and no request may try once. A request that takes
+// over asks: while the name is kept, no grant comes.
 func (p *position) mayWait(n *name, now time.Duration) bool {
 	first := n.queue.head
 	told := now < p.standsUntil && n.sub == subOn
@@ -103,8 +103,8 @@ func (p *position) mayWait(n *name, now time.Duration) bool {
 }
 
 // waitOrAsk serves the first waiter. A grant that has come is taken. If the position of the manager
-// stands, the entry waits for a grant. Otherwise an acquire is sent. Somebody must wait, and no script
-// about the entry may be in flight.
+// stands, the entry waits for a grant. Otherwise an acquire is sent. Somebody must wait, and no
+// script about the entry may be in flight.
 func (m *Machine) waitOrAsk(e *entry) {
 	n := e.of
 	p := n.position()

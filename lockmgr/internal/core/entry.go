@@ -70,8 +70,7 @@ type upkeep struct {
 	// or the life back. side is the side for which number was made.
 	number uint64
 	side   Side
-	// upgrade is the request for which a transfer is to give the entry the side
-	// Alone, or nil.
+	// upgrade is the request for which a transfer is to give the entry the side Alone, or nil.
 	upgrade *Request
 
 	// giveBack is set if a release, due or in flight, ends a run although somebody here waits.
@@ -80,11 +79,10 @@ type upkeep struct {
 
 	// readers are the Shared holds by their owners, if the entry has had several holds.
 	readers map[uint64]*Hold
-	// firstEnd is the earliest Request.Ends of the entry's holds, or an earlier instant. firstEnd is
-	// kept only while there are several holds.
+	// firstEnd is the earliest Request.Ends of the entry's holds, or an earlier instant. firstEnd
+	// is kept only while there are several holds.
 	firstEnd time.Duration
-	// shutUntil is the instant until which no further hold may share the entry, or
-	// zero.
+	// shutUntil is the instant until which no further hold may share the entry, or zero.
 	shutUntil time.Duration
 	// writerWaits is set if a writer of another process waits for the holds to end, by the newest
 	// transfer.
@@ -119,8 +117,7 @@ func (e *entry) upkeep() *upkeep {
 	return &e.of.details.extra[e.extraPos-1].upkeep
 }
 
-// makeUpkeep returns the entry's upkeep for writing. The first call makes the name's
-// details.
+// makeUpkeep returns the entry's upkeep for writing. The first call makes the name's details.
 func (e *entry) makeUpkeep() *upkeep {
 	e.of.makeDetails()
 	return e.upkeep()

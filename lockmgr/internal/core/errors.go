@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// The errors of requests and holds. The public package exports and documents most
-// of them.
+// The errors of requests and holds. The public package exports and documents most of them.
 var (
 	ErrNotAcquired = errors.New("lockmgr: lock not acquired")
 	ErrWaitTimeout = fmt.Errorf("%w: wait timed out", ErrNotAcquired)
@@ -31,8 +30,8 @@ var (
 	errCancel  = errors.New("lockmgr: request cancelled")
 )
 
-// A Wait is one edge of a deadlock: an owner that waits for a name of which
-// another owner has a hold.
+// A Wait is one edge of a deadlock: an owner that waits for a name of which another owner has a
+// hold.
 type Wait struct {
 	Request uint64 // the request's ID
 	Owner   uint64
@@ -41,8 +40,8 @@ type Wait struct {
 	Item    string // the single name for which it waits, of a set
 }
 
-// A DeadlockError names the cycle that the failed request would have closed.
-// It matches ErrDeadlock.
+// A DeadlockError names the cycle that the failed request would have closed. It matches
+// ErrDeadlock.
 type DeadlockError struct{ Cycle []Wait }
 
 func (e *DeadlockError) Error() string {

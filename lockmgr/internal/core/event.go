@@ -11,9 +11,8 @@ type Event interface{ isEvent() }
 type (
 	// Lock: a caller wants a lock.
 	Lock struct{ Request *Request }
-	// LockSet: a caller wants the locks of a set. The items are sorted by name, each
-	// name occurs once, and Request.Name is the key of the set. Nobody may change Items
-	// afterwards.
+	// LockSet: a caller wants the locks of a set. The items are sorted by name, each name occurs
+	// once, and Request.Name is the key of the set. Nobody may change Items afterwards.
 	LockSet struct {
 		Request *Request
 		Items   []Item
@@ -59,9 +58,9 @@ type (
 		// Grant is the grant by message that the newest message was, or zero.
 		Grant Grant
 		// Confirmed reports whether the subscription was confirmed since the last Wake. Message
-		// reports whether a message came since the last Wake, and More whether several came. Ours reports
-		// whether the only message is of a script of this library, and Served whether that script has
-		// served the line: see position.
+		// reports whether a message came since the last Wake, and More whether several came. Ours
+		// reports whether the only message is of a script of this library, and Served whether that
+		// script has served the line: see position.
 		Confirmed, Message, More, Ours, Served bool
 	}
 	// Verify: check whether the entries of a name are still on the server.
@@ -104,10 +103,10 @@ func (Tick) isEvent()          {}
 func (Close) isEvent()         {}
 func (Abort) isEvent()         {}
 
-// A Grant is a grant by message. A script of another manager has recorded the holder Number, and has
-// given the record the lease Lease. A script of this manager that was sent at the instant Sent had
-// run on the same server. By the clock of the server, Elapsed has passed between the two scripts.
-// Token is the fencing token that the script has taken, or zero. See grants.
+// A Grant is a grant by message. A script of another manager has recorded the holder Number, and
+// has given the record the lease Lease. A script of this manager that was sent at the instant Sent
+// had run on the same server. By the clock of the server, Elapsed has passed between the two
+// scripts. Token is the fencing token that the script has taken, or zero. See grants.
 type Grant struct {
 	Number               uint64
 	Sent, Elapsed, Lease time.Duration
@@ -179,8 +178,8 @@ type Op struct {
 	Words    string
 	// KeptAs is the number of that hold: the record may carry another number of the entry.
 	KeptAs uint64
-	// TakeOver is the holder ID of an ended hold, or "". An acquire also replaces the record that has stayed
-	// of that hold.
+	// TakeOver is the holder ID of an ended hold, or "". An acquire also replaces the record that
+	// has stayed of that hold.
 	TakeOver string
 	// Permits is how many permits the entry has or is to get, for the kind Permits. Most is the
 	// largest number of permits that any of the numbers may have. Limit is how many permits the
@@ -188,20 +187,21 @@ type Op struct {
 	// Zero keeps the counter: see Config.ForgetPermits.
 	Permits, Most int
 	Limit         int64
-	// Waits is for how long the server remembers that a request waits if an acquire is refused. Zero
-	// means: the request of the try does not wait, or, for kinds with a line, no request waits. Lined is
-	// set in an acquire that may join or leave the line, and in a release that joins the line if others
-	// come next. Deaf is set if messages may not be delivered or counted. Leaves is set in a release
-	// if the manager leaves the line.
+	// Waits is for how long the server remembers that a request waits if an acquire is refused.
+	// Zero means: the request of the try does not wait, or, for kinds with a line, no request
+	// waits. Lined is set in an acquire that may join or leave the line, and in a release that
+	// joins the line if others come next. Deaf is set if messages may not be delivered or counted.
+	// Leaves is set in a release if the manager leaves the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
-	// Set is the number under which a set stands in the lines, for the kind Several. StandsAt is the item
-	// in whose line the set may stand when a try begins: its position from 1, zero, or AnyItem.
+	// Set is the number under which a set stands in the lines, for the kind Several. StandsAt is
+	// the item in whose line the set may stand when a try begins: its position from 1, zero, or
+	// AnyItem.
 	Set      uint64
 	StandsAt int
-	// Line is what the operation does to places in the queue, for the kind Fair. For the kinds Exclusive
-	// and ReadWrite Line has the number of the next hold in Join, and what is for grants by message. Else
-	// Line is nil.
+	// Line is what the operation does to places in the queue, for the kind Fair. For the kinds
+	// Exclusive and ReadWrite Line has the number of the next hold in Join, and what is for grants
+	// by message. Else Line is nil.
 	Line *Line
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
 	// several servers sets Shard before it sends Sent.
@@ -217,8 +217,7 @@ type Op struct {
 // A Reply is the outcome of an Op.
 type Reply struct {
 	Op *Op
-	// ID repeats Op.ID, so that a late copy of a reply is recognized even after
-	// the Op was reused.
+	// ID repeats Op.ID, so that a late copy of a reply is recognized even after the Op was reused.
 	ID  uint64
 	Ran Ran
 	// Shard is the number of the server that sent the reply, of the servers of a cluster. Shard is
@@ -241,8 +240,8 @@ type Reply struct {
 	WriterWaits bool
 	// Outside is set if an acquire was refused, and its manager could not join the line.
 	Outside bool
-	// HandedOn is set if a release has granted the lock to a manager of the line, or managers stand in the
-	// line, who come next.
+	// HandedOn is set if a release has granted the lock to a manager of the line, or managers stand
+	// in the line, who come next.
 	HandedOn bool
 	// Joined is set if the manager of the release has joined the line behind them.
 	Joined bool
@@ -259,15 +258,16 @@ type Reply struct {
 	// Split is set if several commands carried out the operation. Any of the commands may run late
 	// although another was seen to have run.
 	Split bool
-	// Gathered is set if a refused try has kept a part: see Op.Gather. Got is how many items of a set.
+	// Gathered is set if a refused try has kept a part: see Op.Gather. Got is how many items of a
+	// set.
 	Gathered bool
 	Got      int
-	// Partly is set if a release found the records of some items of a set only, or some of
-	// the permits only.
+	// Partly is set if a release found the records of some items of a set only, or some of the
+	// permits only.
 	Partly bool
 	// Subscribers is the number of clients that subscribe and stand in no line, for a transfer or a
-	// release, and after a transfer also of the managers in the line. Subscribers is negative if the server
-	// refused to tell the number.
+	// release, and after a transfer also of the managers in the line. Subscribers is negative if
+	// the server refused to tell the number.
 	Subscribers int64
 	// Token is the largest of the tokens taken. For a set, Token is the token of the first item,
 	// and Tokens has the tokens of all items.
@@ -323,8 +323,8 @@ type (
 		Err     error
 	}
 	// Subscribe to the channel of a name, or to the channels of all items of a set, and report with
-	// Wake events. Place says which channel: see OwnPlace, and Place of a Request of a fair lock. Set is
-	// the number of the set in the lines, with OwnPlace.
+	// Wake events. Place says which channel: see OwnPlace, and Place of a Request of a fair lock.
+	// Set is the number of the set in the lines, with OwnPlace.
 	Subscribe struct {
 		Name  string
 		Kind  Kind
@@ -343,8 +343,8 @@ type (
 		TTL  time.Duration
 		Err  error
 	}
-	// Closed: no name is left. Unreleased is the newest release that was given up,
-	// or the zero value.
+	// Closed: no name is left. Unreleased is the newest release that was given up, or the zero
+	// value.
 	Closed struct{ Unreleased Unconfirmed }
 	// Unconfirmed is a release that was given up.
 	Unconfirmed struct {

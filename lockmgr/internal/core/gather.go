@@ -4,9 +4,9 @@ import "time"
 
 // A gathering is the state of a name whose tries may keep a part of what they want.
 //
-// A request for many items could wait for ever: each item comes free often, but hardly all items at the same
-// instant. The same is true of a request for many permits beside clients that join no line. So such a
-// request gathers: its tries keep a part while trying to get the rest.
+// A request for many items could wait for ever: each item comes free often, but hardly all items at
+// the same instant. The same is true of a request for many permits beside clients that join no
+// line. So such a request gathers: its tries keep a part while trying to get the rest.
 //
 //	            a set: after the first refusal. permits: after GatherAfter
 //	waiting ────────────────────────────────────────────────────────────▶ gathering ──▶ all of it: granted
@@ -15,19 +15,19 @@ import "time"
 //	    the time is over: gives back what it has, and does not
 //	    gather for as long, or up to twice as long
 //
-// A set keeps the items before the first that it can't have, and stands in the line of that one. All sets
-// want their items in the same order, so no two wait for each other. The time of a set begins anew with
-// each further item.
+// A set keeps the items before the first that it can't have, and stands in the line of that one.
+// All sets want their items in the same order, so no two wait for each other. The time of a set
+// begins anew with each further item.
 //
-// Permits keep what is free. Of the managers that wait for permits of a name, only the first of the line
-// gathers: see permits_acquire.lua.
+// Permits keep what is free. Of the managers that wait for permits of a name, only the first of the
+// line gathers: see permits_acquire.lua.
 //
-// A set waits for an owner that has a later item, while this owner waits for an item that the set keeps: a
-// caller who takes single locks in another order, or a multi lock of Redisson. Only the end of the time lets
-// the owner go on. So the time is short at first. The time of a set grows with its wait, and that of permits with
-// each failed attempt, so a request also gets names that others hold for seconds: see gatherTime. If somebody
-// keeps a name for minutes, others can use the rest in the pauses. The kept records expire when the time is over.
-// No caller is told.
+// A set waits for an owner that has a later item, while this owner waits for an item that the set
+// keeps: a caller who takes single locks in another order, or a multi lock of Redisson. Only the
+// end of the time lets the owner go on. So the time is short at first. The time of a set grows with
+// its wait, and that of permits with each failed attempt, so a request also gets names that others
+// hold for seconds: see gatherTime. If somebody keeps a name for minutes, others can use the rest
+// in the pauses. The kept records expire when the time is over. No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
 	had       time.Duration // when an entry last had, or began to release, all that it wanted
@@ -72,8 +72,8 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 	return life.Truncate(time.Millisecond) // the server counts whole ones
 }
 
-// waited returns for how long the first request has waited. Time in which an earlier request was served does
-// not count.
+// waited returns for how long the first request has waited. Time in which an earlier request was
+// served does not count.
 func (m *Machine) waited(n *name, g *gathering) time.Duration {
 	if r := n.queue.head; r != nil {
 		return m.now - max(r.Asked, g.had)
@@ -81,12 +81,12 @@ func (m *Machine) waited(n *name, g *gathering) time.Duration {
 	return 0
 }
 
-// keptFor returns for how long a try of a set keeps a part at most. A process that dies leaves the part for
-// as long.
+// keptFor returns for how long a try of a set keeps a part at most. A process that dies leaves the
+// part for as long.
 func (m *Machine) keptFor() time.Duration { return min(m.remembered(), m.cfg.Lease) }
 
-// mayGather reports whether the first request has waited for long enough to gather. A set gathers from the
-// first try after it has subscribed.
+// mayGather reports whether the first request has waited for long enough to gather. A set gathers
+// from the first try after it has subscribed.
 func (m *Machine) mayGather(n *name, g *gathering) bool {
 	if n.isSet() {
 		return n.sub != subNone && !n.queue.head.Once
@@ -165,8 +165,7 @@ func (m *Machine) stopGathering(e *entry) {
 	g.by, g.until, g.kept, g.got = nil, 0, 0, 0
 }
 
-// gatherEnd returns the instant at which an entry must give back what it has gathered, or
-// Forever.
+// gatherEnd returns the instant at which an entry must give back what it has gathered, or Forever.
 func (e *entry) gatherEnd() time.Duration {
 	if g := e.gatheringOf(); g != nil && g.active() {
 		return g.until

@@ -4,9 +4,9 @@ import "time"
 
 // grants are the grants by message of a name.
 //
-// A script that finds the lock free may record a waiter of another manager as the holder, and publish
-// a grant on the channel of that manager. The record lives for GrantLease at first. If the hold lasts,
-// a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
+// A script that finds the lock free may record a waiter of another manager as the holder, and
+// publish a grant on the channel of that manager. The record lives for GrantLease at first. If the
+// hold lasts, a renewal after an eighth of GrantLease gives the hold the lease that the hold wants.
 //
 // A message may be old, so the hold is trusted from an instant that is no later than the script:
 //
@@ -36,8 +36,8 @@ type grants struct {
 // ranAt notes that a script has run that was sent at an instant.
 func (g *grants) ranAt(sent time.Duration) { g.ran = max(g.ran, sent) }
 
-// takeGrant gives an entry to the first waiter if a message has granted the lock to this manager, and
-// reports whether it does. No script about the entry may be in flight.
+// takeGrant gives an entry to the first waiter if a message has granted the lock to this manager,
+// and reports whether it does. No script about the entry may be in flight.
 func (m *Machine) takeGrant(e *entry) bool {
 	n := e.of
 	all := n.details.special.granting()

@@ -70,8 +70,8 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	}
 	switch {
 	case u.life.long, run == runIsOver:
-		// The record of a long fixed lease must not outlive the holder. If the record were passed on
-		// and this process died, nobody could have the lock for the rest of the lease.
+		// The record of a long fixed lease must not outlive the holder. If the record were passed
+		// on and this process died, nobody could have the lock for the rest of the lease.
 		u.giveBack = true
 		m.release(e)
 		return
@@ -128,8 +128,8 @@ func (m *Machine) renewFirst(e *entry, r *Request) {
 	}
 }
 
-// short reports whether too little of the entry's lease is left for a request. The
-// entry may have come with an earlier request's short lease.
+// short reports whether too little of the entry's lease is left for a request. The entry may have
+// come with an earlier request's short lease.
 func (m *Machine) short(e *entry, r *Request) bool {
 	return e.until-m.now < m.cfg.usable(m.leaseOf(r))/3
 }
@@ -170,9 +170,9 @@ func (m *Machine) countHandoff(e *entry) {
 }
 
 // decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
-// PassTime if others wait: see runOver. If the last transfer reported nobody, the limit is 8×PassCount
-// grants, because the transfers of a fast run report a new waiter in time. After that, a transfer has
-// to ask first. A run of readers also ends if a writer waits elsewhere.
+// PassTime if others wait: see runOver. If the last transfer reported nobody, the limit is
+// 8×PassCount grants, because the transfers of a fast run report a new waiter in time. After that,
+// a transfer has to ask first. A run of readers also ends if a writer waits elsewhere.
 func (m *Machine) decideRun(e *entry) runDecision {
 	run, u := &e.of.details.run, e.upkeep()
 	most := m.mostGrants(run)
@@ -235,9 +235,9 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		m.countHandoff(e)
 		run := m.decideRun(e)
 		if run == runIsOver && !u.writerWaits {
-			// The run is over, so nobody is admitted for a while. If all holds end until then, the entry
-			// is released and other processes get a turn. If a hold lasts longer, a transfer asks whether a
-			// writer waits. If not, a new run begins.
+			// The run is over, so nobody is admitted for a while. If all holds end until then, the
+			// entry is released and other processes get a turn. If a hold lasts longer, a transfer
+			// asks whether a writer waits. If not, a new run begins.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.shutFor()
 				return min(u.shutUntil, m.admitImpatient(e))
@@ -256,8 +256,9 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// shutFor returns for how long nobody is admitted to a shared entry after a run, or while a writer waits elsewhere. A
-// long PassTime must not keep readers from an entry for as long: no message tells that a writer has left.
+// shutFor returns for how long nobody is admitted to a shared entry after a run, or while a writer
+// waits elsewhere. A long PassTime must not keep readers from an entry for as long: no message
+// tells that a writer has left.
 func (m *Machine) shutFor() time.Duration { return min(m.cfg.PassTime, mostShut) }
 
 const mostShut = 100 * time.Millisecond
@@ -327,9 +328,9 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 }
 
 // mostSpacing is the longest time between two transfers of an entry that is passed on fast, in
-// units of Config.RecordEvery. While nobody else waits the time doubles with each
-// transfer, up to mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run
-// that may go on need not stop to ask.
+// units of Config.RecordEvery. While nobody else waits the time doubles with each transfer, up to
+// mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run that may go on
+// need not stop to ask.
 //
 // A process that begins to wait is noticed late, by up to the time between two transfers. For as
 // long, a record may name a holder that is gone, or for twice as long if the name has several
@@ -452,8 +453,8 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	n.details.special.transferred(m, n)
 }
 
-// countOthers notes how many others wait, by a transfer. If there are none, a new run
-// begins, and transfers become rarer: see mostSpacing.
+// countOthers notes how many others wait, by a transfer. If there are none, a new run begins, and
+// transfers become rarer: see mostSpacing.
 func (m *Machine) countOthers(e *entry, others int64) {
 	run, u := &e.of.details.run, e.upkeep()
 	every := m.cfg.RecordEvery

@@ -87,8 +87,8 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 }
 
-// tellAgain returns the earliest instant for the next tellOfServer. Each call of tellOfServer looks at all
-// names, so calls must be rare.
+// tellAgain returns the earliest instant for the next tellOfServer. Each call of tellOfServer looks
+// at all names, so calls must be rare.
 func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTime/64+time.Millisecond) }
 
 // sent notes at which shards operations wait. While the known layout is old, a shard redirects each
@@ -104,8 +104,8 @@ func (m *Machine) sent(ops []*Op) {
 	}
 }
 
-// queuedAt notes that an operation waits at another server. If the operation has been answered since,
-// queuedAt does nothing.
+// queuedAt notes that an operation waits at another server. If the operation has been answered
+// since, queuedAt does nothing.
 func (m *Machine) queuedAt(ev Queued) {
 	n := m.known(ev.Name, ev.Set)
 	if n == nil {
@@ -156,8 +156,7 @@ func (m *Machine) hurry(shard uint8) {
 	}
 }
 
-// tellDue returns when a wait that began at an instant fails if the server goes on
-// failing.
+// tellDue returns when a wait that began at an instant fails if the server goes on failing.
 func (m *Machine) tellDue(h *health, asked time.Duration) time.Duration {
 	return later(max(asked, h.since), m.cfg.RetryTime)
 }
@@ -267,8 +266,8 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 	}
 }
 
-// trySoon makes a waiting entry try although no message has come. The answer shows
-// whether the server still fails.
+// trySoon makes a waiting entry try although no message has come. The answer shows whether the
+// server still fails.
 func (m *Machine) trySoon(e *entry) {
 	u := e.makeUpkeep()
 	u.retry.at = min(u.retry.at, m.now+m.pause(1))

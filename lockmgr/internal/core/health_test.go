@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server fails since the send of the oldest command that it has not answered, in whatever order the failures are
-// reported, but not since before a command that it has answered.
+// A server fails since the send of the oldest command that it has not answered, in whatever order
+// the failures are reported, but not since before a command that it has answered.
 func TestHealth_Since(t *testing.T) {
 	failed := errors.New("no answer")
 	for _, tt := range []struct {

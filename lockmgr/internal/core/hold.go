@@ -384,9 +384,8 @@ func (m *Machine) asksEarly(e *entry) bool {
 	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.grants >= m.mostGrants(r)
 }
 
-// expire ends the holds of an entry that are past their deadlines. If only a fixed
-// lease or a MaxHold is over, the entry is still trusted and goes to the next
-// holder.
+// expire ends the holds of an entry that are past their deadlines. If only a fixed lease or a
+// MaxHold is over, the entry is still trusted and goes to the next holder.
 func (m *Machine) expire(e *entry) {
 	first := Forever
 	for h := range e.holds {

@@ -29,9 +29,9 @@ import (
 // # Deadlines
 //
 // A place has a deadline on the server: Config.PlaceTime from now, and beyond what the waiters
-// before the place may take off: see internal/script/fair.lua. An acquire or a transfer moves
-// the deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager dies,
-// its places go with their deadlines.
+// before the place may take off: see internal/script/fair.lua. An acquire or a transfer moves the
+// deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager dies, its
+// places go with their deadlines.
 //
 // # Grants by message
 //
@@ -70,9 +70,9 @@ type line struct {
 	frontUntil time.Duration
 	// leaving are the places of requests that have left.
 	leaving []uint64
-	// last is the largest place granted. Scripts have removed our places below cleared from
-	// the head of the queue. If last is not below cleared, the place of the last grant may
-	// still be in the queue.
+	// last is the largest place granted. Scripts have removed our places below cleared from the
+	// head of the queue. If last is not below cleared, the place of the last grant may still be in
+	// the queue.
 	last, cleared uint64
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
@@ -94,8 +94,8 @@ type line struct {
 const mostMoved = 256
 
 // A Line is what a script does beside its verb. The script of a fair lock changes the places of the
-// manager in the queue. The script of a plain lock uses Join, for one number, and the fields for grants
-// by message.
+// manager in the queue. The script of a plain lock uses Join, for one number, and the fields for
+// grants by message.
 type Line struct {
 	// Join are places to be added at the end of the queue, except places that are in the queue.
 	// Leave are places to be removed.
@@ -114,8 +114,8 @@ type Line struct {
 	Pass bool
 	// Once is set for an acquire whose request does not wait, and has no place.
 	Once bool
-	// GrantLease and Secret are for grants by message. If Secret is empty, there are none.
-	// A grant takes a token if Fenced is set. If Tell is set, this script grants nothing by message.
+	// GrantLease and Secret are for grants by message. If Secret is empty, there are none. A grant
+	// takes a token if Fenced is set. If Tell is set, this script grants nothing by message.
 	GrantLease time.Duration
 	Secret     string
 	Fenced     bool
@@ -198,7 +198,8 @@ func (n *name) placesUpTo(last, except uint64) (count int) {
 	return count
 }
 
-// firstPlaced returns the first request with a number, or nil. All requests before it have Once set.
+// firstPlaced returns the first request with a number, or nil. All requests before it have Once
+// set.
 func (n *name) firstPlaced() *Request {
 	for r := n.queue.head; r != nil; r = r.next {
 		if r.own.Number != 0 {
@@ -231,7 +232,8 @@ func (m *Machine) join(n *name, out []uint64) []uint64 {
 	return out
 }
 
-// without reports whether there is a request, and the request waits for a place, as far as is known.
+// without reports whether there is a request, and the request waits for a place, as far as is
+// known.
 func (l *line) without(r *Request) bool {
 	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > l.joined)
 }
@@ -362,8 +364,8 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 	return r.own.Number == 0 || r.own.Number > min(l.front, l.joined) || m.now >= l.frontUntil || e.upkeep().unknown.replaced()
 }
 
-// gaveWay handles the answer that a transfer has given the lock back, because others come
-// before the next request.
+// gaveWay handles the answer that a transfer has given the lock back, because others come before
+// the next request.
 func (m *Machine) gaveWay(e *entry, r *Reply) {
 	n := e.of
 	e.makeUpkeep().retry.succeeded()
@@ -395,8 +397,8 @@ func (l *line) takes(n *name, place uint64) bool {
 func (l *line) granting() *grants { return &l.grants }
 
 // movesUp gives the first request a place that was granted, and reports whether a request waits at
-// the place. If the place is that of a later request, the places before it are gone: the server
-// has given one of them the lock, and its manager has not heard of that in time. Then each request
+// the place. If the place is that of a later request, the places before it are gone: the server has
+// given one of them the lock, and its manager has not heard of that in time. Then each request
 // moves up, and the last ones join anew.
 func (n *name) movesUp(place uint64) bool {
 	from := n.placed(place)
@@ -427,15 +429,16 @@ func (n *name) placed(place uint64) *Request {
 	return nil
 }
 
-// refuse arranges that the next script removes a place, or the record that was granted to the place.
+// refuse arranges that the next script removes a place, or the record that was granted to the
+// place.
 func (l *line) refuse(place uint64) {
 	if place != 0 && !slices.Contains(l.leaving, place) {
 		l.leaving = append(l.leaving, place)
 	}
 }
 
-// told arranges that a script removes the record of a grant for which nobody waits: a script
-// that ran late has joined the place.
+// told arranges that a script removes the record of a grant for which nobody waits: a script that
+// ran late has joined the place.
 func (l *line) told(m *Machine, n *name, ev Wake) {
 	if e, g := &n.entry, ev.Grant; g.Number != 0 && e.phase != held && e.phase != passing && n.placed(g.Number) == nil {
 		l.refuse(g.Number)

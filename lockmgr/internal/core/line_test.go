@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lineServer answers the scripts of a machine that has a fair lock, and keeps the places of
-// its queue.
+// A lineServer answers the scripts of a machine that has a fair lock, and keeps the places of its
+// queue.
 type lineServer struct {
 	t       *testing.T
 	m       *Machine
@@ -76,8 +76,8 @@ func TestLine_ManyPlacesAreLost(t *testing.T) {
 	require.Equal(t, 4, s.scripts, "the first one finds that the places are gone")
 }
 
-// If more requests leave than one script can remove places, a few scripts remove them, also
-// if nobody waits any more.
+// If more requests leave than one script can remove places, a few scripts remove them, also if
+// nobody waits any more.
 func TestLine_ManyLeave(t *testing.T) {
 	for _, left := range []int{0, 1} {
 		s := newLineServer(t)
@@ -135,8 +135,8 @@ func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
 	require.False(t, granted[3], "the transfer for the second may still give the lock back")
 }
 
-// A request that has no place yet comes behind all that have one, of whichever manager: it
-// can't get the lock in memory, whatever the front is.
+// A request that has no place yet comes behind all that have one, of whichever manager: it can't
+// get the lock in memory, whatever the front is.
 func TestLine_RequestWithoutAPlaceIsBehind(t *testing.T) {
 	s := newLineServer(t)
 	s.crowd(3)

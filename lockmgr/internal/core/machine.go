@@ -179,8 +179,8 @@ func (m *Machine) noticeOf(n *name, what Notice) {
 	m.notice(what)
 }
 
-// noteUnreleased counts and reports a release of a name that is given up. err is why the release had
-// failed, or nil.
+// noteUnreleased counts and reports a release of a name that is given up. err is why the release
+// had failed, or nil.
 func (m *Machine) noteUnreleased(n *name, err error) {
 	m.stats.Unreleased++
 	m.unreleased = Unconfirmed{n.name, n.isSet(), err}
@@ -249,8 +249,8 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 }
 
 // askMore asks for further entries of a name if requests wait, and returns when to look at these
-// entries again. If no request waits, askMore ends the wait of each entry: the last request may have
-// gone to an entry that was advanced after a waiting entry.
+// entries again. If no request waits, askMore ends the wait of each entry: the last request may
+// have gone to an entry that was advanced after a waiting entry.
 func (m *Machine) askMore(n *name) (again time.Duration) {
 	again = Forever
 	if n.queue.head == nil {

@@ -147,8 +147,8 @@ func (m *Machine) known(key string, isSet bool) *name {
 func (m *Machine) lookup(key string, items []Item) *name {
 	n := m.known(key, items != nil)
 	if n == nil {
-		// Idle names do not count towards MaxLocks. But all names together are at
-		// most twice as many.
+		// Idle names do not count towards MaxLocks. But all names together are at most twice as
+		// many.
 		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known/2 >= m.cfg.MaxLocks {
 			return nil
 		}

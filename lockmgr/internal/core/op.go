@@ -2,8 +2,7 @@ package core
 
 import "time"
 
-// send sends a script for an entry. side is the side that the script gives the
-// entry.
+// send sends a script for an entry. side is the side that the script gives the entry.
 func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time.Duration, tokens int64) {
 	if e.flight != 0 {
 		panic("lockmgr: two scripts in flight for one entry")

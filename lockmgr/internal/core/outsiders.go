@@ -2,13 +2,13 @@ package core
 
 import "time"
 
-// outsiders lets the clients that join no line have their share, such as those of Redisson. A run of
-// grants ends after PassCount grants for each held entry, or PassTime. In the pause that follows, this
-// manager passes nothing on and asks for nothing. The pause lasts for as long as the run, or until no
-// outsider was heard for BackTime.
+// outsiders lets the clients that join no line have their share, such as those of Redisson. A run
+// of grants ends after PassCount grants for each held entry, or PassTime. In the pause that
+// follows, this manager passes nothing on and asks for nothing. The pause lasts for as long as the
+// run, or until no outsider was heard for BackTime.
 //
-// An outsider that was never heard may be one that never gets the lock. So a run of grants ends with a
-// short pause if the lock has subscribers and its line is empty.
+// An outsider that was never heard may be one that never gets the lock. So a run of grants ends
+// with a short pause if the lock has subscribers and its line is empty.
 type outsiders struct {
 	heard        time.Duration // when an outsider has last said that something came free, or zero
 	since, until time.Duration // the newest pause
@@ -46,9 +46,9 @@ func (o *outsiders) held(now time.Duration, cfg *Config) {
 	}
 }
 
-// repeat reports whether a refused try is repeated at once. A client may ask again as soon as it has
-// released. Its message reaches us too late, so the client is always first. By chance the repeated try
-// runs between its release and its next acquire.
+// repeat reports whether a refused try is repeated at once. A client may ask again as soon as it
+// has released. Its message reaches us too late, so the client is always first. By chance the
+// repeated try runs between its release and its next acquire.
 func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
 	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
 		return false
@@ -57,8 +57,8 @@ func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
 	return true
 }
 
-// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran is how
-// long the run has lasted. advance reports whether a pause begins.
+// advance ends a pause, or begins a pause if the run is over and an outsider was heard of late. ran
+// is how long the run has lasted. advance reports whether a pause begins.
 func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Config) bool {
 	switch {
 	case now < o.until:
@@ -82,9 +82,9 @@ func (o *outsiders) nextLook(cfg *Config) time.Duration {
 	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
 }
 
-// pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which nobody
-// is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery is
-// long enough for clients that are far away.
+// pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which
+// nobody is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery
+// is long enough for clients that are far away.
 func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j *jitter) {
 	pause := cfg.BackTime >> min(2*o.vain, 4)
 	switch {
@@ -102,8 +102,8 @@ func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j 
 	o.until = o.end
 }
 
-// advanceOutsiders is outsiders.advance for a name. The run of a lock, or a set, lasts for as long as this
-// manager has had it since the last pause.
+// advanceOutsiders is outsiders.advance for a name. The run of a lock, or a set, lasts for as long
+// as this manager has had it since the last pause.
 func (m *Machine) advanceOutsiders(n *name) {
 	o, r := n.outsiders(), &n.details.run
 	switch x := n.index(); {
@@ -121,8 +121,8 @@ func (m *Machine) advanceOutsiders(n *name) {
 	}
 }
 
-// releasedBeside notes what the answer to a release says of others. A release that ends a run of grants, and
-// has handed on to nobody in the line, may leave a client waiting that was never heard.
+// releasedBeside notes what the answer to a release says of others. A release that ends a run of
+// grants, and has handed on to nobody in the line, may leave a client waiting that was never heard.
 func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
 	n := e.of
 	if e.number != 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The requests of one owner that wait for one name cost about as much as those of
-// as many owners. The search for deadlocks must not look at all of them for each
-// new one: one owner with many requests would keep everybody waiting.
+// The requests of one owner that wait for one name cost about as much as those of as many owners.
+// The search for deadlocks must not look at all of them for each new one: one owner with many
+// requests would keep everybody waiting.
 func TestOwner_ManyRequests(t *testing.T) {
 	const n = 60_000
 	life := func(explicit bool) time.Duration {

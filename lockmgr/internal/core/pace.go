@@ -10,8 +10,8 @@ type pace struct {
 	smallUntil time.Duration // other scripts are being sent until then
 }
 
-// Each Tick sends at least so many renewals, if so many are due, and the next Tick comes after
-// the pause.
+// Each Tick sends at least so many renewals, if so many are due, and the next Tick comes after the
+// pause.
 const (
 	usualBurst = 128
 	usualPause = time.Millisecond

@@ -55,8 +55,9 @@ type pool struct {
 	gathering
 	noDetails details // those of the name while it has none of its own
 
-	// wasRefused is set while the position is one that a refused acquire has joined. emptySince is when the last
-	// request left such a position, or zero: the request may have got permits that came back here.
+	// wasRefused is set while the position is one that a refused acquire has joined. emptySince is
+	// when the last request left such a position, or zero: the request may have got permits that
+	// came back here.
 	wasRefused bool
 	emptySince time.Duration
 }
@@ -116,11 +117,12 @@ func (p *pool) refused(m *Machine, e *entry, r *Reply) {
 	p.position.refused(m, e, r)
 }
 
-// leaveAfter is how long a position stands without a request. Callers in a loop ask again before that.
+// leaveAfter is how long a position stands without a request. Callers in a loop ask again before
+// that.
 const leaveAfter = 20 * time.Millisecond
 
-// leaveLine leaves the line if nobody has waited here for leaveAfter, because the position keeps free permits from
-// others. leaveLine returns when to call it again.
+// leaveLine leaves the line if nobody has waited here for leaveAfter, because the position keeps
+// free permits from others. leaveLine returns when to call it again.
 func (m *Machine) leaveLine(n *name) (again time.Duration) {
 	p := n.pool()
 	if p == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However many callers a name has, some work for one of them does not grow with the permits
-// that others have by more than a look at each.
+// However many callers a name has, some work for one of them does not grow with the permits that
+// others have by more than a look at each.
 func TestPermits_ManyEntries(t *testing.T) {
 	s := newScripted()
 	const many = 500
@@ -30,8 +30,8 @@ func TestPermits_ManyEntries(t *testing.T) {
 	require.Zero(t, s.m.Stats().Names)
 }
 
-// A manager has no more than so many entries of a name. A request that comes then waits until
-// one of them is free.
+// A manager has no more than so many entries of a name. A request that comes then waits until one
+// of them is free.
 func TestPermits_MostEntries(t *testing.T) {
 	s := newScripted()
 	lock := func(id uint64, once bool) *Request {
@@ -86,7 +86,8 @@ func TestPermits_TriesForTheLastEntry(t *testing.T) {
 	require.Nil(t, again.Hold)
 }
 
-// Who tries once does not wait for the answer about the last entry either, if that is for another request.
+// Who tries once does not wait for the answer about the last entry either, if that is for another
+// request.
 func TestPermits_LastEntryIsAskedFor(t *testing.T) {
 	s := newScripted()
 	lock := func(id uint64, once bool) *Request {

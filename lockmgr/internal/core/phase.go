@@ -46,8 +46,7 @@ func (m *Machine) becomeAsking(e *entry) {
 	e.of.details.special.trying()
 }
 
-// becomeWaiting: the entry is not ours. If no message comes, the next try is at
-// the given instant.
+// becomeWaiting: the entry is not ours. If no message comes, the next try is at the given instant.
 func (m *Machine) becomeWaiting(e *entry, at time.Duration) {
 	m.become(e, waiting)
 	e.makeUpkeep().retry.at = at
@@ -59,12 +58,11 @@ func (m *Machine) becomeHeld(e *entry, h *Hold) {
 	e.add(h)
 }
 
-// becomePassing: the entry has no hold, and passOn decides what becomes of it. The
-// entry is ours unless its number is zero.
+// becomePassing: the entry has no hold, and passOn decides what becomes of it. The entry is ours
+// unless its number is zero.
 func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 
-// becomeReleasing: the entry is to be removed from the server as soon as no script
-// is in flight.
+// becomeReleasing: the entry is to be removed from the server as soon as no script is in flight.
 func (m *Machine) becomeReleasing(e *entry) {
 	m.become(e, releasing)
 	if g := e.of.details.special.gathers(); g != nil && e.number != 0 && e.of.rules().parts(e) {

@@ -2,14 +2,15 @@ package core
 
 import "slices"
 
-// A position is what a name knows of the manager's position in the line of the server. It is the special
-// state of a name of kind Exclusive or ReadWrite that has details of its own, and part of the state of sets
-// and of permits.
+// A position is what a name knows of the manager's position in the line of the server. It is the
+// special state of a name of kind Exclusive or ReadWrite that has details of its own, and part of
+// the state of sets and of permits.
 //
 // The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
-// refused acquire joins the line. A script that leaves something free grants it to the first manager, or
-// tells the managers for which it is, on a channel of each manager. A told manager asks. A manager that is
-// granted leaves the line. So does one for which nobody waits, unless a request is likely: see early.go.
+// refused acquire joins the line. A script that leaves something free grants it to the first
+// manager, or tells the managers for which it is, on a channel of each manager. A told manager
+// asks. A manager that is granted leaves the line. So does one for which nobody waits, unless a
+// request is likely: see early.go.
 //
 //	request ──▶ acquire: granted
 //	              │ refused: joins          told, poll
@@ -20,10 +21,11 @@ import "slices"
 //
 // The messages are hints, except grants. If one is lost, the manager asks after lookAgain.
 //
-// A release grants a lock, but neither sets nor permits, by message: see grants. While a manager is in the
-// line, the number of its next hold is known: its place. Each script of the manager names the place. So the
-// script finds the record if a message that was lost has granted the lock. If such a script has no answer,
-// the manager gets another place: the script could run later, and write another number into the record.
+// A release grants a lock, but neither sets nor permits, by message: see grants. While a manager is
+// in the line, the number of its next hold is known: its place. Each script of the manager names
+// the place. So the script finds the record if a message that was lost has granted the lock. If
+// such a script has no answer, the manager gets another place: the script could run later, and
+// write another number into the record.
 //
 // An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
 // after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
@@ -48,8 +50,8 @@ type position struct {
 	plain
 }
 
-// OwnPlace is the Place of the channel on which the line tells a manager. LinePlace is that of a channel
-// without messages: by its subscribers a script knows who may stand in the line.
+// OwnPlace is the Place of the channel on which the line tells a manager. LinePlace is that of a
+// channel without messages: by its subscribers a script knows who may stand in the line.
 const (
 	OwnPlace  = 1
 	LinePlace = 2
@@ -60,7 +62,8 @@ func (p *position) stands() *position { return p }
 // position returns the position of a name of a kind with a line, or nil.
 func (n *name) position() *position { return n.details.special.stands() }
 
-// outsiders returns what is known of the clients that stand in no line, or nil for a kind without any.
+// outsiders returns what is known of the clients that stand in no line, or nil for a kind without
+// any.
 func (n *name) outsiders() *outsiders {
 	if p := n.position(); p != nil {
 		return &p.others
@@ -75,8 +78,9 @@ func (n *name) isLock() bool {
 }
 
 // fill sets what an operation does to the line. A try may join or leave the line if the name is
-// subscribed, or if a script may have joined. The first try does neither, so that it may share a command:
-// most often there is no line. A release that keeps the record for a reservation does neither.
+// subscribed, or if a script may have joined. The first try does neither, so that it may share a
+// command: most often there is no line. A release that keeps the record for a reservation does
+// neither.
 func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	n := e.of
 	switch {
@@ -140,8 +144,8 @@ func (p *position) takes(n *name, number uint64) bool {
 	return number == p.place && n.queue.head != nil && n.queue.head.Side == p.side
 }
 
-// acquired notes that the server has removed the manager from the line, and that nothing is known of the
-// others who wait.
+// acquired notes that the server has removed the manager from the line, and that nothing is known
+// of the others who wait.
 func (p *position) acquired(n *name) {
 	p.place, p.joined, p.standsUntil, p.others.lost = 0, 0, 0, 0
 	n.details.run.noOthers, n.details.run.fresh = false, false
@@ -192,8 +196,9 @@ func (p *position) noteLeft(r *Reply) {
 	}
 }
 
-// refused notes that somebody has the lock, also after a pause. If the try was for requests that do not
-// wait, the try has not joined the line. Then the entry asks again at once, for those that have come since.
+// refused notes that somebody has the lock, also after a pause. If the try was for requests that do
+// not wait, the try has not joined the line. Then the entry asks again at once, for those that have
+// come since.
 func (p *position) refused(m *Machine, e *entry, r *Reply) {
 	p.others.held(m.now, &m.cfg)
 	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0
@@ -204,9 +209,9 @@ func (p *position) leftovers(n *name) bool {
 	return len(p.unwanted) > 0 && n.queue.head == nil || p.mustLeave(n)
 }
 
-// mustLeave reports whether a script must leave the line. A position that a release has joined stays for a
-// request that is likely. No script leaves while an acquire is in flight: the acquire may join, and
-// mustLeave is called again after its answer.
+// mustLeave reports whether a script must leave the line. A position that a release has joined
+// stays for a request that is likely. No script leaves while an acquire is in flight: the acquire
+// may join, and mustLeave is called again after its answer.
 func (p *position) mustLeave(n *name) bool {
 	if p.standsUntil > 0 && p.expects(n) {
 		return false
@@ -226,7 +231,8 @@ func (p *position) acquires(n *name) bool {
 
 func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.standsUntil = nil, 0, 0, 0 }
 
-// hear subscribes to the channel of the manager, and to the channel of those who may stand in the line.
+// hear subscribes to the channel of the manager, and to the channel of those who may stand in the
+// line.
 func (p *position) hear(m *Machine, n *name) {
 	if p.own || n.sub == subNone {
 		return
@@ -262,9 +268,9 @@ func (m *Machine) listen(n *name, place uint64, on bool) {
 	}
 }
 
-// steps notes whether the manager can stand in the line. A user may lack a permission, or the server
-// memory. A manager outside is one of the clients that stand in no line: others count it among these, and
-// it hears the messages for these.
+// steps notes whether the manager can stand in the line. A user may lack a permission, or the
+// server memory. A manager outside is one of the clients that stand in no line: others count it
+// among these, and it hears the messages for these.
 func (p *position) steps(m *Machine, n *name, outside bool) {
 	if outside != p.outside {
 		if p.outside = outside; p.own {
@@ -273,9 +279,9 @@ func (p *position) steps(m *Machine, n *name, outside bool) {
 	}
 }
 
-// hears keeps the grant of an event, and notes whether the messages of a channel are delivered. The name is
-// subscribed if the messages of both channels are delivered. A message of a script that has served the line
-// is for clients that stand in no line.
+// hears keeps the grant of an event, and notes whether the messages of a channel are delivered. The
+// name is subscribed if the messages of both channels are delivered. A message of a script that has
+// served the line is for clients that stand in no line.
 func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == LinePlace || ev.Place != 0 && !p.own {
 		return ev, false
@@ -292,12 +298,14 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 	return ev, true
 }
 
-// told handles an event. A message on the channel of this manager says that something is free for the
-// manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If nobody waits
-// here, the manager leaves the line. A message on the channel of the name says that nobody in the line may
-// have been told, unless its script has served the line. If the script is not ours, an outsider is there.
+// told handles an event. A message on the channel of this manager says that something is free for
+// the manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If
+// nobody waits here, the manager leaves the line. A message on the channel of the name says that
+// nobody in the line may have been told, unless its script has served the line. If the script is
+// not ours, an outsider is there.
 //
-// told also arranges that the next script takes over, or removes, the record of a grant that nobody wants.
+// told also arranges that the next script takes over, or removes, the record of a grant that nobody
+// wants.
 func (p *position) told(m *Machine, n *name, ev Wake) {
 	if p.notWanted(n, ev.Grant.Number) {
 		p.unwanted = append(p.unwanted, ev.Grant.Number)
@@ -316,9 +324,9 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	}
 }
 
-// notWanted reports whether nobody wants what a message has granted: the number is not the place, or no
-// request waits for the place. While the lock is held here, the record is that of the hold. A script in
-// flight that leaves the line removes the record of the place itself.
+// notWanted reports whether nobody wants what a message has granted: the number is not the place,
+// or no request waits for the place. While the lock is held here, the record is that of the hold. A
+// script in flight that leaves the line removes the record of the place itself.
 func (p *position) notWanted(n *name, number uint64) bool {
 	if phase := n.entry.phase; number == 0 || phase == held || phase == passing {
 		return false
@@ -349,10 +357,10 @@ func (p *position) toldOwn(m *Machine, n *name) {
 	}
 }
 
-// runOver reports whether an entry of a name with a line is to be released instead of passed on. The
-// entry is released in a pause for outsiders. It is released after a run if others wait, or if the
-// server does not count who waits. And a lock is given back from time to time for processes that
-// nobody knows of, because they poll: see keptLong.
+// runOver reports whether an entry of a name with a line is to be released instead of passed on.
+// The entry is released in a pause for outsiders. It is released after a run if others wait, or if
+// the server does not count who waits. And a lock is given back from time to time for processes
+// that nobody knows of, because they poll: see keptLong.
 func (m *Machine) runOver(e *entry) bool {
 	p := e.of.position()
 	if p == nil {

@@ -65,8 +65,8 @@ type Terms struct {
 	// KeepFor is for how long the record stays from the grant on, even after an unlock, or zero.
 	// Only the kind Exclusive has KeepFor.
 	KeepFor time.Duration
-	// TakeOver is the holder ID of an ended hold, or "". The record that KeepFor has left of that hold does
-	// not keep the request out. Only the kind Exclusive has TakeOver.
+	// TakeOver is the holder ID of an ended hold, or "". The record that KeepFor has left of that
+	// hold does not keep the request out. Only the kind Exclusive has TakeOver.
 	TakeOver string
 	// Note is the shell's own: what the caller says of the request, or "".
 	Note string
@@ -101,8 +101,9 @@ func (r *Request) takeOver() string {
 
 func (r *Request) takesOver() bool { return r.takeOver() != "" }
 
-// easier reports whether the server may grant the request what the server refuses to a request with a side, permits and
-// takeOver. When the refused request leaves, no message comes, so the next request must try.
+// easier reports whether the server may grant the request what the server refuses to a request with
+// a side, permits and takeOver. When the refused request leaves, no message comes, so the next
+// request must try.
 func (r *Request) easier(side Side, permits int, takeOver string) bool {
 	shares := r.Side == Shared && side == Alone
 	return shares || int(r.own.Permits) < permits || r.takesOver() && r.takeOver() != takeOver
@@ -408,8 +409,8 @@ func (m *Machine) dequeue(r *Request) {
 	}
 }
 
-// tryAtOnce makes the waiting entries of a name try again. An entry whose tries fail keeps its pause. The alarm leads to
-// admit, which lets the first request share a held entry.
+// tryAtOnce makes the waiting entries of a name try again. An entry whose tries fail keeps its
+// pause. The alarm leads to admit, which lets the first request share a held entry.
 func (m *Machine) tryAtOnce(n *name) {
 	for e := range n.toLookAt {
 		if e.phase == waiting && e.flight == 0 && !e.upkeep().retry.failing() {
@@ -435,8 +436,8 @@ func (m *Machine) cancel(r *Request) {
 	}
 }
 
-// overdue reports whether a request has waited for RetryTime while the scripts of
-// an entry were failing.
+// overdue reports whether a request has waited for RetryTime while the scripts of an entry were
+// failing.
 func (m *Machine) overdue(e *entry, r *Request) bool {
 	return m.now-max(e.upkeep().retry.since, r.Asked) >= m.cfg.RetryTime
 }

@@ -30,8 +30,8 @@ type rules interface {
 	transfers() bool
 	// again returns what a request gets if its owner has a hold of the name already.
 	again(h *Hold, r *Request) outcome
-	// parts reports whether an entry consists of several records, of which a script may
-	// find or get only some.
+	// parts reports whether an entry consists of several records, of which a script may find or get
+	// only some.
 	parts(e *entry) bool
 	// doubts reports whether a message may mean that somebody has removed an entry.
 	doubts() bool

@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// A run is a row of grants of this manager, and what scripts have said of others meanwhile. If others
-// want the name, a run ends after PassCount grants or PassTime: see runOver and outsiders.
+// A run is a row of grants of this manager, and what scripts have said of others meanwhile. If
+// others want the name, a run ends after PassCount grants or PassTime: see runOver and outsiders.
 type run struct {
 	count int           // grants of this run
 	start time.Duration // when the first of them was made

@@ -2,8 +2,7 @@ package core
 
 import "fmt"
 
-// An Item is one name of a set, and how a request wants it. Kind is Exclusive or
-// ReadWrite.
+// An Item is one name of a set, and how a request wants it. Kind is Exclusive or ReadWrite.
 type Item struct {
 	Name string
 	Kind Kind
@@ -16,8 +15,9 @@ const AnyItem = -1
 // A set is the special state of a name of kind Several. The name keeps the set for as long as the
 // machine knows the name.
 //
-// A set stands in the lines of its items under an ID of its own: see internal/script/several_acquire.lua.
-// To a single name of its manager, a set is like another manager.
+// A set stands in the lines of its items under an ID of its own: see
+// internal/script/several_acquire.lua. To a single name of its manager, a set is like another
+// manager.
 type set struct {
 	items []Item // sorted by name; each name once
 	id    uint64 // the number of the set in the lines
@@ -33,8 +33,8 @@ type set struct {
 	noDetails details // those of the name while it has none of its own
 }
 
-// hears notes whether the messages of a channel of an item are delivered. The set is subscribed if the
-// messages of all channels are delivered.
+// hears notes whether the messages of a channel of an item are delivered. The set is subscribed if
+// the messages of all channels are delivered.
 func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == LinePlace || ev.Place != 0 && !s.own {
 		return ev, false
@@ -145,7 +145,8 @@ func (s *set) answered(m *Machine, r *Reply) {
 	s.position.answered(m, r)
 }
 
-// refused handles the answer that others have an item of a set. The set may stand in the line of that item only.
+// refused handles the answer that others have an item of a set. The set may stand in the line of
+// that item only.
 func (s *set) refused(m *Machine, e *entry, r *Reply) {
 	s.refusedBy, s.standsAt = r.Item, r.Item
 	e.woken = e.woken && r.Item > 0 && s.signalled[r.Item-1]

@@ -8,14 +8,13 @@ package core
 // holder ID. The entry does not pass to another request in memory: the entry is released, and the
 // next request asks anew.
 //
-// A set waits like a manager of another process: it stands in the line of the item that refused the last
-// try, and tries again when that item is released. While it waits it gathers: see gather.go.
+// A set waits like a manager of another process: it stands in the line of the item that refused the
+// last try, and tries again when that item is released. While it waits it gathers: see gather.go.
 const Several Kind = 2
 
 var _ = register(Several, several{})
 
-// several are the rules of Several. overlap.go has the waits between sets and
-// single names.
+// several are the rules of Several. overlap.go has the waits between sets and single names.
 type several struct{ usual }
 
 func (several) transfers() bool   { return false }

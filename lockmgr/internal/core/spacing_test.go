@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While nobody else waits, an entry that is passed on every millisecond needs less
-// than one command for ten handoffs. Its record is never older than mostSpacing
-// allows.
+// While nobody else waits, an entry that is passed on every millisecond needs less than one command
+// for ten handoffs. Its record is never older than mostSpacing allows.
 func TestTransfer_SpacingHasABound(t *testing.T) {
 	const handoffs = 1000
 	m := New(Config{

@@ -26,8 +26,8 @@ type special interface {
 	// fill sets the fields of op that only the kind has. op is about to be sent for an entry. spare
 	// is nil or a Line that may be used again.
 	fill(m *Machine, e *entry, op *Op, spare *Line)
-	// leftovers reports whether a script must remove something of the name on the server,
-	// beside its entries, because nobody here waits.
+	// leftovers reports whether a script must remove something of the name on the server, beside
+	// its entries, because nobody here waits.
 	leftovers(n *name) bool
 
 	// The methods below note what has happened.
@@ -96,8 +96,8 @@ func (plain) signal(Wake)                      {}
 func (plain) hear(*Machine, *name)             {}
 func (plain) unsubscribed(*Machine, *name)     {}
 
-// answered gives a name details of its own if its release has left subscribers. Clients that stand in no line may
-// wait, though this manager was never refused.
+// answered gives a name details of its own if its release has left subscribers. Clients that stand
+// in no line may wait, though this manager was never refused.
 func (plain) answered(m *Machine, r *Reply) {
 	if n := r.Op.entry.of; r.Op.Verb == VerbRelease && r.OK && r.Subscribers > 0 && !n.hasDetails() {
 		n.makeDetails().special.answered(m, r)

@@ -16,9 +16,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the stories now come to into testdata")
 
-// TestStories replays testdata/*.txt. A story is about one machine. The story
-// plays its server and its callers. A paragraph has some events, a line of dashes,
-// and the effects of the events:
+// TestStories replays testdata/*.txt. A story is about one machine. The story plays its server and
+// its callers. A paragraph has some events, a line of dashes, and the effects of the events:
 //
 //	# why
 //	5ms lock 1 n as=9 lease=2s wait=1s once fenced read
@@ -37,17 +36,16 @@ var rewrite = flag.Bool("rewrite", false, "write what the stories now come to in
 //	----
 //	[the effects, then the phase of each name that is known and the next alarm]
 //
-// A line may begin with the time since the story began. Without one, the time is
-// that of the line before. "next" sends a Tick at the instant that Next returns.
-// Of a name with several entries, n is the first entry and n/1 the second.
-// The key of a set has its items with a plus between them. Without item=,
-// a subscription is confirmed or has a gap on the channels of all items.
+// A line may begin with the time since the story began. Without one, the time is that of the line
+// before. "next" sends a Tick at the instant that Next returns. Of a name with several entries, n
+// is the first entry and n/1 the second. The key of a set has its items with a plus between them.
+// Without item=, a subscription is confirmed or has a gap on the channels of all items.
 //
-// A script of a fair lock shows the places that join and leave, and the least number that
-// waits. refresh is how many places there should be, and is shown if they are refreshed.
+// A script of a fair lock shows the places that join and leave, and the least number that waits.
+// refresh is how many places there should be, and is shown if they are refreshed.
 //
-// Run with -rewrite to record the present effects, and commit them only if you
-// understand why they changed.
+// Run with -rewrite to record the present effects, and commit them only if you understand why they
+// changed.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

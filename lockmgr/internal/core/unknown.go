@@ -5,13 +5,11 @@ import (
 	"time"
 )
 
-// unknown is what the unanswered scripts about an entry may have done, or may
-// still do.
+// unknown is what the unanswered scripts about an entry may have done, or may still do.
 type unknown struct {
 	suspects []suspect
 
-	// mayLive is the instant until which a record may live because of unanswered
-	// scripts.
+	// mayLive is the instant until which a record may live because of unanswered scripts.
 	mayLive time.Duration
 	// goneBy is when the record must have expired even if no release of the record succeeds. goneBy
 	// is zero while no release has failed.
@@ -25,14 +23,14 @@ type suspect struct {
 	number uint64
 	// until is the instant until which a record of the number is looked for.
 	until time.Duration
-	// stray is set if the command was an acquire, which creates a record, if a message may have granted the number, or
-	// if the record was ours and may still exist. stray is not set if the command was a transfer, which only replaces the
-	// number in a record.
+	// stray is set if the command was an acquire, which creates a record, if a message may have
+	// granted the number, or if the record was ours and may still exist. stray is not set if the
+	// command was a transfer, which only replaces the number in a record.
 	stray bool
 	// ours is set if the record was ours. The record may have a long lease.
 	ours bool
-	// byMessage is set if only a grant by message can have recorded the number. Nobody had the lock, and the record
-	// ends soon.
+	// byMessage is set if only a grant by message can have recorded the number. Nobody had the
+	// lock, and the record ends soon.
 	byMessage bool
 	// repeats is set if several commands record the number: see line, and Reply.Split.
 	repeats bool
@@ -76,14 +74,13 @@ func (u *unknown) named(sent time.Duration) {
 	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return !s.stray || s.until <= sent })
 }
 
-// replaced reports whether an unanswered transfer may have replaced the number in
-// the record, or still may.
+// replaced reports whether an unanswered transfer may have replaced the number in the record, or
+// still may.
 func (u *unknown) replaced() bool {
 	return slices.ContainsFunc(u.suspects, func(s suspect) bool { return !s.stray })
 }
 
-// strays returns the number of records that unanswered scripts may have left, or
-// may still create.
+// strays returns the number of records that unanswered scripts may have left, or may still create.
 func (u *unknown) strays() (n int) {
 	for _, s := range u.suspects {
 		if s.stray {
@@ -93,8 +90,9 @@ func (u *unknown) strays() (n int) {
 	return n
 }
 
-// mayHaveHold reports whether the server may have a record of a hold that somebody had or asked for, if no acquire is in
-// flight. The record of a grant by message that nobody has taken is left out.
+// mayHaveHold reports whether the server may have a record of a hold that somebody had or asked
+// for, if no acquire is in flight. The record of a grant by message that nobody has taken is left
+// out.
 func (e *entry) mayHaveHold() bool {
 	return e.number != 0 || slices.ContainsFunc(e.upkeep().unknown.suspects, func(s suspect) bool { return s.stray && !s.byMessage })
 }

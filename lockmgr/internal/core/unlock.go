@@ -197,8 +197,9 @@ func (m *Machine) closesWithout(e *entry, r *Reply) bool {
 	return m.closing && (r.Final || m.now-max(e.upkeep().retry.since, m.closedAt) >= m.cfg.RetryTime)
 }
 
-// leaveRecord gives up the release of a record that has expired, or is left to expire. A release that could
-// only leave the line, or remove the record of a grant that nobody wanted, is not reported: nobody had the lock.
+// leaveRecord gives up the release of a record that has expired, or is left to expire. A release
+// that could only leave the line, or remove the record of a grant that nobody wanted, is not
+// reported: nobody had the lock.
 func (m *Machine) leaveRecord(e *entry, err error) {
 	u := e.upkeep()
 	if e.mayHaveHold() {

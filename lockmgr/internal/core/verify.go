@@ -45,9 +45,9 @@ func (m *Machine) doubtAll(n *name) {
 }
 
 // doubt notes that the record of an entry may be gone. The reason is a message of a script that has
-// served no line, while the entry was ours, or the shell's asking. If the entry is held, a script is sent as
-// soon as none is in flight. If nobody holds the entry, a transfer comes before the next holder.
-// Until a script has found the record, the entry is not passed on in memory.
+// served no line, while the entry was ours, or the shell's asking. If the entry is held, a script
+// is sent as soon as none is in flight. If nobody holds the entry, a transfer comes before the next
+// holder. Until a script has found the record, the entry is not passed on in memory.
 func (m *Machine) doubt(e *entry) {
 	u := e.makeUpkeep()
 	u.doubt.raise(m.lastID)
@@ -59,10 +59,11 @@ func (m *Machine) doubt(e *entry) {
 	m.sendDue(e)
 }
 
-// lookBehind doubts a held entry if requests wait behind its holder here, and the last script that found the record is
-// older than PollMax. Another manager may have forced the record open, and no message comes: these requests subscribe
-// to nothing, because none of them was refused. Requests for permits try at once. A renewal that is wanted finds the
-// record itself. lookBehind returns when to call it again.
+// lookBehind doubts a held entry if requests wait behind its holder here, and the last script that
+// found the record is older than PollMax. Another manager may have forced the record open, and no
+// message comes: these requests subscribe to nothing, because none of them was refused. Requests
+// for permits try at once. A renewal that is wanted finds the record itself. lookBehind returns
+// when to call it again.
 func (m *Machine) lookBehind(e *entry) (again time.Duration) {
 	n := e.of
 	deaf := n.queue.head != nil && n.sub == subNone

@@ -61,7 +61,8 @@ func (m *Machine) wake(ev Wake) {
 	m.settle(n)
 }
 
-// wakeEntry handles an event for an entry. gap is set if the event says that no messages arrive any more.
+// wakeEntry handles an event for an entry. gap is set if the event says that no messages arrive any
+// more.
 func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 	n := e.of
 	switch e.phase {
@@ -74,8 +75,8 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		}
 		e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
 	case asking:
-		// A confirmation closes the gap in which a message may have been
-		// missed, whether at the start or after a reconnection.
+		// A confirmation closes the gap in which a message may have been missed, whether at the
+		// start or after a reconnection.
 		e.woken = e.woken || ev.Message || ev.Confirmed
 		n.details.special.signal(ev)
 	case releasing: // the release may join the line
@@ -162,8 +163,7 @@ func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 // chance.
 const blindPolls = 500
 
-// pollBlind returns the time between two polls for a name without a confirmed
-// subscription.
+// pollBlind returns the time between two polls for a name without a confirmed subscription.
 func (m *Machine) pollBlind() time.Duration {
 	d := time.Duration(m.blind) * (time.Second / blindPolls)
 	return min(max(d, m.cfg.PollSoon), m.cfg.PollBlind)
@@ -172,8 +172,8 @@ func (m *Machine) pollBlind() time.Duration {
 // mostOthers caps the number of subscribers that a script reports. The number is not trusted.
 const mostOthers = 1 << 20
 
-// othersOf returns the number of others who may want a name, by the number that a script has reported. The
-// result is 1 if the number is unknown.
+// othersOf returns the number of others who may want a name, by the number that a script has
+// reported. The result is 1 if the number is unknown.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	switch {
 	case n.places():

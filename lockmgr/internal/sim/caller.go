@@ -18,8 +18,9 @@ type call struct {
 	cancelled bool // the caller has left
 	hold      *hold
 	depth     int // how many re-entries deep
-	// On the manager's clock: the last instant for which the lease of a granted call and its extensions
-	// need the record, and, of what was confirmed, up to when the call was told that its hold lasts.
+	// On the manager's clock: the last instant for which the lease of a granted call and its
+	// extensions need the record, and, of what was confirmed, up to when the call was told that its
+	// hold lasts.
 	ends, extended, promised time.Duration
 	hopeless                 bool    // its lease may be over before an answer comes
 	tokens                   []int64 // those of the items of a set
@@ -136,8 +137,7 @@ func (n *node) lock(l *lockName, again *call) {
 	}
 }
 
-// cancel withdraws a request. The shell does not pass that on if the request has
-// already ended.
+// cancel withdraws a request. The shell does not pass that on if the request has already ended.
 func (c *call) cancel() {
 	if c.state <= pending && !c.n.dead {
 		c.cancelled = true
@@ -408,8 +408,8 @@ func (n *node) noLongerWaiting(c *call) {
 	n.readiness(c.name)
 }
 
-// readiness notes since when the manager has been both waiting for a lock and
-// subscribed to its channel, so that other managers can know that it waits.
+// readiness notes since when the manager has been both waiting for a lock and subscribed to its
+// channel, so that other managers can know that it waits.
 func (n *node) readiness(l *lockName) {
 	if n.w.opt.Kind == core.Several || n.w.opt.Kind == core.Fair {
 		return // one connection serves several waits; who is next is not checked

@@ -24,9 +24,8 @@ func (w *world) checkGrant(c *call) {
 	w.checkRun(n, l)
 }
 
-// checkExclusion checks that no other hold of the name, or of a name of the set, is
-// valid at this true time. A hold from before a loss of data and one from after it may
-// both be valid.
+// checkExclusion checks that no other hold of the name, or of a name of the set, is valid at this
+// true time. A hold from before a loss of data and one from after it may both be valid.
 func (w *world) checkExclusion(h *hold) {
 	if !h.validAt(w.now) {
 		return
@@ -48,8 +47,8 @@ func (w *world) checkExclusion(h *hold) {
 	}
 }
 
-// checkRecord checks that a valid hold has a record of its manager, which lasts at
-// least as long. That of a set has one for each name.
+// checkRecord checks that a valid hold has a record of its manager, which lasts at least as long.
+// That of a set has one for each name.
 func (w *world) checkRecord(h *hold) {
 	if !h.validAt(w.now) || w.ending && w.persisted {
 		return
@@ -110,8 +109,8 @@ func (c *command) mayRelease() {
 	}
 }
 
-// mayBeRefused checks that an acquire is not refused because of a record of its own
-// manager. ok reports whether it was not refused.
+// mayBeRefused checks that an acquire is not refused because of a record of its own manager. ok
+// reports whether it was not refused.
 func (c *command) mayBeRefused(ok bool) {
 	w := c.n.w
 	if ok || w.persisted || !slices.Contains(c.n.flight[c.name.index], c.id) ||
@@ -171,8 +170,8 @@ type token struct {
 	counter, epoch int
 }
 
-// checkRises checks that a token of a single name is larger than earlier ones. Those
-// that share the name have the same one.
+// checkRises checks that a token of a single name is larger than earlier ones. Those that share the
+// name have the same one.
 func (l *lockName) checkRises(w *world, c *call, t token) {
 	for key, last := range l.tokens {
 		if key[0] == t.counter && key[1] <= t.epoch && (t.number < last || t.number == last && t.side == core.Alone) {
@@ -183,8 +182,7 @@ func (l *lockName) checkRises(w *world, c *call, t token) {
 	l.tokens[key] = max(l.tokens[key], t.number)
 }
 
-// checkRun checks that a manager makes only so many grants in a row while another
-// manager waits.
+// checkRun checks that a manager makes only so many grants in a row while another manager waits.
 func (w *world) checkRun(n *node, l *lockName) {
 	rec := &n.record[l.index]
 	n.grantedAt[l.index] = w.now
@@ -220,8 +218,8 @@ func (w *world) checkRun(n *node, l *lockName) {
 	l.run = append(l.run[:0], l.run[1:]...)
 }
 
-// checkTurn checks that a manager which has ended a run to let others go first does
-// so. It has, if the run was longer than PassCount grants or it reported so.
+// checkTurn checks that a manager which has ended a run to let others go first does so. It has, if
+// the run was longer than PassCount grants or it reported so.
 func (w *world) checkTurn(c *call, rec *record) {
 	n, l, run := c.n, c.name, rec.lastRun
 	stood := rec.stoodBack
@@ -231,11 +229,10 @@ func (w *world) checkTurn(c *call, rec *record) {
 	}
 	ended := l.run[len(l.run)-1]
 	for _, o := range w.nodes {
-		// A manager that stands back itself, or has just begun to wait, may miss
-		// its turn.
+		// A manager that stands back itself, or has just begun to wait, may miss its turn.
 		if o != n && o.ready[l.index].since < ended-w.set.latency && o.grantedAt[l.index] < ended-4*w.set.core.BackTime {
-			// Another manager may be late once or twice, or take the message for that
-			// of another release, but not three times in a row.
+			// Another manager may be late once or twice, or take the message for that of another
+			// release, but not three times in a row.
 			if rec.first++; rec.first < 3 {
 				return
 			}
@@ -245,8 +242,8 @@ func (w *world) checkTurn(c *call, rec *record) {
 	}
 }
 
-// turnOf notes that a manager has acquired the lock, even if nobody there wants it any
-// more. So the others have stood back for long enough.
+// turnOf notes that a manager has acquired the lock, even if nobody there wants it any more. So the
+// others have stood back for long enough.
 func (w *world) turnOf(n *node, l *lockName) {
 	for _, o := range w.nodes {
 		if o != n {
@@ -291,15 +288,15 @@ func (n *node) checkWork(ev core.Event, scripts int) {
 			most = len(n.w.names) // waits end elsewhere, too
 		}
 	}
-	// With named owners, a request that fails may end a wait for another name, for
-	// instance in a deadlock.
+	// With named owners, a request that fails may end a wait for another name, for instance in a
+	// deadlock.
 	if scripts > most*n.w.single[0].rules.entries() && n.w.set.explicit == 0 && n.w.set.adopt == 0 {
 		n.w.violated("bounded work", "%s: %d scripts at once after %T", n.label, scripts, ev)
 	}
 }
 
-// checkDeadlock checks that a request which fails with a deadlock was the youngest in
-// a real circle.
+// checkDeadlock checks that a request which fails with a deadlock was the youngest in a real
+// circle.
 func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 	if len(e.Cycle) == 0 {
 		w.violated("deadlock", "%s: no cycle", n.label)
@@ -337,8 +334,8 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 	}
 }
 
-// checkOwners checks that no owner waits for a lock that it holds, and that no circle
-// of owners lasts.
+// checkOwners checks that no owner waits for a lock that it holds, and that no circle of owners
+// lasts.
 func (n *node) checkOwners() {
 	for _, h := range n.held {
 		for _, c := range n.waiting {
@@ -355,8 +352,8 @@ func (n *node) checkOwners() {
 	if len(n.held) < 2 || len(n.waiting) < 2 {
 		return
 	}
-	// Holds are few: follow the edges as often as there are holds. Owners of
-	// anonymous holds count, because later requests may name them.
+	// Holds are few: follow the edges as often as there are holds. Owners of anonymous holds count,
+	// because later requests may name them.
 	for _, first := range n.held {
 		start := first.core.Request.Owner()
 		reached := map[uint64]bool{start: true}
@@ -379,9 +376,9 @@ func (n *node) checkOwners() {
 	}
 }
 
-// waitsFor reports whether a call must wait until a hold has ended: one of its name or
-// of a set that it meets, or one for which an earlier call for its name must wait. A call re-enters as
-// soon as an earlier one of its owner for the same side is granted.
+// waitsFor reports whether a call must wait until a hold has ended: one of its name or of a set
+// that it meets, or one for which an earlier call for its name must wait. A call re-enters as soon
+// as an earlier one of its owner for the same side is granted.
 func (n *node) waitsFor(c *call, h *hold) bool {
 	switch {
 	case h.name != c.name && !c.name.meets(c, h):
@@ -393,8 +390,8 @@ func (n *node) waitsFor(c *call, h *hold) bool {
 	return h.name.rules.waitsFor(c, h)
 }
 
-// behindAlone reports whether a call waits behind one for the side alone. One that
-// re-enters as soon as an earlier call is granted does not count.
+// behindAlone reports whether a call waits behind one for the side alone. One that re-enters as
+// soon as an earlier call is granted does not count.
 func (n *node) behindAlone(c *call) bool {
 	behind := false
 	for _, o := range n.waiting {
@@ -409,8 +406,8 @@ func (n *node) behindAlone(c *call) bool {
 	return behind
 }
 
-// checkReason checks that a request does not fail because of the bad token counter or
-// the short lease of another.
+// checkReason checks that a request does not fail because of the bad token counter or the short
+// lease of another.
 func (w *world) checkReason(c *call, err error) {
 	switch {
 	case errors.Is(err, errCounter):
@@ -440,8 +437,8 @@ func (w *world) watchRecord(l *lockName) {
 	}
 }
 
-// checkCalm checks that, where nothing goes wrong, waiters take a free lock soon, and
-// a record that nobody wants is removed soon.
+// checkCalm checks that, where nothing goes wrong, waiters take a free lock soon, and a record that
+// nobody wants is removed soon.
 func (w *world) checkCalm() {
 	slack := w.slack()
 	if w.live() {
@@ -545,8 +542,7 @@ func (w *world) checkEnd() {
 	}
 }
 
-// orphan reports whether a record may be left at the end because its manager could
-// not remove it.
+// orphan reports whether a record may be left at the end because its manager could not remove it.
 func (w *world) orphan(l *lockName, h holder) bool {
 	field := h.name
 	for _, n := range slices.Concat(w.nodes, w.gone) {
@@ -591,8 +587,8 @@ func (n *node) checkLeftovers() {
 	}
 }
 
-// believes reports whether a manager takes one of its holds of a lock for valid, even
-// if the record is lost: its waiters wait until it knows.
+// believes reports whether a manager takes one of its holds of a lock for valid, even if the record
+// is lost: its waiters wait until it knows.
 func (n *node) believes(l *lockName) bool {
 	return slices.ContainsFunc(n.held, func(h *hold) bool { return h.name.shares(l) })
 }
@@ -604,16 +600,16 @@ func (n *node) readsItself(c *call) bool {
 	})
 }
 
-// upgrading reports whether a call upgrades a hold of its owner. It fails if others
-// share the name, and does not wait for them.
+// upgrading reports whether a call upgrades a hold of its owner. It fails if others share the name,
+// and does not wait for them.
 func (n *node) upgrading(c *call) bool {
 	return slices.ContainsFunc(n.held, func(h *hold) bool {
 		return h.core.Request.Owner() == c.req.Owner() && c.upgrades(h)
 	})
 }
 
-// upgrades reports whether a request tries to make the hold of its owner, which others
-// may share, one that nobody shares.
+// upgrades reports whether a request tries to make the hold of its owner, which others may share,
+// one that nobody shares.
 func (c *call) upgrades(h *hold) bool {
 	return h.name == c.name && c.req.Once && c.req.Side == core.Alone && h.sideOf() == core.Shared
 }

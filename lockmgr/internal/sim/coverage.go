@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Coverage counts what has happened. An invariant proves nothing about a case that
-// never happens.
+// Coverage counts what has happened. An invariant proves nothing about a case that never happens.
 type Coverage struct {
 	Steps           uint64
 	Faults          [40]uint64
@@ -149,8 +148,7 @@ func phaseIndex(name string) int {
 	panic(name)
 }
 
-// each calls f with the name and the count of everything that should happen in a
-// large run.
+// each calls f with the name and the count of everything that should happen in a large run.
 func (c *Coverage) each(f func(name string, n uint64)) {
 	for i, name := range faultNames {
 		if i < ofOneServer || c.Sharded {

@@ -1,7 +1,6 @@
-// Package sim runs several lock managers against a server that runs the real scripts, in
-// simulated time, and lets things go wrong. One seed is one run: it decides
-// the configuration, what callers do, and which faults happen, so every run can
-// be repeated exactly. Millions of runs take minutes.
+// Package sim runs several lock managers against a server that runs the real scripts, in simulated
+// time, and lets things go wrong. One seed is one run: it decides the configuration, what callers
+// do, and which faults happen, so every run can be repeated exactly. Millions of runs take minutes.
 //
 //	callers          managers                network             server
 //	caller.go        node.go                 network.go          sim/server
@@ -16,11 +15,10 @@
 //	                                          restarts, silence, FLUSHALL, DEL, PERSIST,
 //	                                          wrong types, refusals, pauses, crashes, Close
 //
-// A small substitute takes the place of the shell and keeps the shell's promises.
-// The core gets one event at a time, and one event for replies that are queued
-// together. It gets a Tick when Next has come, and an Unlock for a grant whose caller
-// has left. Each command gets one answer within its time-out. Copies of the answer
-// may come later, and the core must ignore them.
+// A small substitute takes the place of the shell and keeps the shell's promises. The core gets one
+// event at a time, and one event for replies that are queued together. It gets a Tick when Next has
+// come, and an Unlock for a grant whose caller has left. Each command gets one answer within its
+// time-out. Copies of the answer may come later, and the core must ignore them.
 //
 // # Kinds
 //
@@ -34,18 +32,17 @@
 // sets, with the same owners. The invariants below are those of all kinds; how long a run of grants may
 // be is checked in runs of the exclusive lock only.
 //
-// A set is a lockName with parts, and each part is a single name and a side. It has no
-// record. What a hold of it rests on is checked in the record of each part, and its
-// holds count among those of each part. A manager has one connection for messages: what
-// is wanted for several locks at once is subscribed to once, and each of them gets the
-// message.
+// A set is a lockName with parts, and each part is a single name and a side. It has no record. What
+// a hold of it rests on is checked in the record of each part, and its holds count among those of
+// each part. A manager has one connection for messages: what is wanted for several locks at once is
+// subscribed to once, and each of them gets the message.
 //
 // # The server
 //
-// Package wire encodes each operation and reads the answer, as in the library, and the scripts are those
-// of the library: see sim/server. They run on the keys of package luaserver in no time. The checks read
-// these keys. Each operation is a command of its own: the scripts that several operations share are
-// not covered here. The classic channels are used, also in a cluster.
+// Package wire encodes each operation and reads the answer, as in the library, and the scripts are
+// those of the library: see sim/server. They run on the keys of package luaserver in no time. The
+// checks read these keys. Each operation is a command of its own: the scripts that several
+// operations share are not covered here. The classic channels are used, also in a cluster.
 //
 // # Shards
 //
@@ -62,26 +59,24 @@
 //
 // # What is assumed
 //
-// Invariants are checked at the true time, which no manager knows. The
-// simulation assumes what the lock assumes: clocks run at speeds within 1 % of the
-// server's; the server's clock lags behind the true time by less than Margin;
-// leases are whole milliseconds. Nothing is assumed of how late a command may
-// run. Holders from before a loss of data (FLUSHALL, a DEL by hand, an eviction,
-// a forced unlock, a restart that lost data) can't know of it at once. So such a
-// holder and a holder from after the loss may both be valid.
+// Invariants are checked at the true time, which no manager knows. The simulation assumes what the
+// lock assumes: clocks run at speeds within 1 % of the server's; the server's clock lags behind the
+// true time by less than Margin; leases are whole milliseconds. Nothing is assumed of how late a
+// command may run. Holders from before a loss of data (FLUSHALL, a DEL by hand, an eviction, a
+// forced unlock, a restart that lost data) can't know of it at once. So such a holder and a holder
+// from after the loss may both be valid.
 //
 // # Late commands
 //
-// A command whose manager was told of a time-out may run at any later time: a
-// fraction of a round trip later, minutes later, during a later hold of the same
-// name or owner, or just before the end of the run. It runs alone, or together with
-// other commands that one connection held back (HoldBack): all of them have timed
-// out, and run in their order after newer ones on another connection. A server that
-// was stopped (Silence) runs the commands that it was sent meanwhile. Each command
-// runs once at most; its retry is another command.
+// A command whose manager was told of a time-out may run at any later time: a fraction of a round
+// trip later, minutes later, during a later hold of the same name or owner, or just before the end
+// of the run. It runs alone, or together with other commands that one connection held back
+// (HoldBack): all of them have timed out, and run in their order after newer ones on another
+// connection. A server that was stopped (Silence) runs the commands that it was sent meanwhile.
+// Each command runs once at most; its retry is another command.
 //
-// A late acquire may take a lock that nobody wants any more. Its record, a stray, may
-// refuse its own manager and may be left at the end, but for Config.Lease at most.
+// A late acquire may take a lock that nobody wants any more. Its record, a stray, may refuse its
+// own manager and may be left at the end, but for Config.Lease at most.
 //
 // # Invariants
 //
@@ -150,8 +145,8 @@
 //	subscriptions, close         each ends once; Closed comes once, and leaves nothing
 //	panic                        never
 //
-// In calm worlds, a quarter of the seeds, where nothing goes wrong and polls
-// are too far off to help (in some of them, an administrator removes locks):
+// In calm worlds, a quarter of the seeds, where nothing goes wrong and polls are too far off to
+// help (in some of them, an administrator removes locks):
 //
 //	a message is looked into     a command is sent at once, also to verify a name of a set, and for a set
 //	                             or a name if only another name of the manager hears of it
@@ -175,12 +170,12 @@
 //	go test ./lockmgr/internal/sim -run Seeds -survey     count the violated invariants of all seeds
 //	go test ./lockmgr/internal/sim -run Seeds -ignore "told in time,tokens"  do not stop at these
 //
-// A failing seed is made smaller first: kinds of faults that it does not need
-// are switched off (-off), and it ends as early as it can (-events). The
-// report shows the smaller run, and the command that replays it.
+// A failing seed is made smaller first: kinds of faults that it does not need are switched off
+// (-off), and it ends as early as it can (-events). The report shows the smaller run, and the
+// command that replays it.
 //
-// A case that never happens proves nothing. So the default run fails if a kind
-// of fault, an effect, a way to end or a transition of phases happens fewer than
-// ten times. TestMutants of internal/mutants takes the rules of the core away, one
-// at a time, and expects a violation each time.
+// A case that never happens proves nothing. So the default run fails if a kind of fault, an effect,
+// a way to end or a transition of phases happens fewer than ten times. TestMutants of
+// internal/mutants takes the rules of the core away, one at a time, and expects a violation each
+// time.
 package sim

@@ -19,8 +19,8 @@ var _ = register(core.Fair, fair{})
 // fair is the kind core.Fair. The record is that of an exclusive lock. Beside it there is the
 // queue, in which clients of Redisson may wait, too: see redisson.
 //
-// The simulation notes in which order the members have come into the queue. At each grant no
-// member may be in the queue that has come earlier and whose owner still waits.
+// The simulation notes in which order the members have come into the queue. At each grant no member
+// may be in the queue that has come earlier and whose owner still waits.
 type fair struct{ exclusive }
 
 func (fair) draw(s *settings, r *agenda.Rand) {
@@ -59,9 +59,9 @@ func (fair) foreign(*world, *lockName, time.Duration, uint64) (core.Side, bool) 
 	return core.Alone, false
 }
 
-// noteQueue notes which members have come into the queue of a fair lock since it was called
-// last, and checks why others are no longer in it. by is the manager whose command has run. It
-// may exchange its own places.
+// noteQueue notes which members have come into the queue of a fair lock since it was called last,
+// and checks why others are no longer in it. by is the manager whose command has run. It may
+// exchange its own places.
 func (w *world) noteQueue(l *lockName, by string) {
 	queue := w.queued(l)
 	if l.arrivals == nil {
@@ -101,9 +101,9 @@ func (w *world) noteQueue(l *lockName, by string) {
 	w.checkDeadlines(l)
 }
 
-// checkQueue checks that nobody has come before somebody who came earlier. A manager that sorts
-// its places gives each the instant at which that place came. One that it has moved to the end
-// has come now.
+// checkQueue checks that nobody has come before somebody who came earlier. A manager that sorts its
+// places gives each the instant at which that place came. One that it has moved to the end has come
+// now.
 func (w *world) checkQueue(l *lockName, queue []string, by string) {
 	ours := slices.DeleteFunc(slices.Clone(queue), func(m string) bool { return by == "" || !strings.HasPrefix(m, by+":") })
 	came := make([]int, len(ours))
@@ -147,9 +147,9 @@ func (w *world) checkFirst(l *lockName, granted string, arrived int) {
 	}
 }
 
-// checkArrival checks the same for a grant in a manager. A manager that does not know yet that
-// the server has lost its record passes on what it no longer has, whoever waits there. A grant
-// that the server has recorded was checked then.
+// checkArrival checks the same for a grant in a manager. A manager that does not know yet that the
+// server has lost its record passes on what it no longer has, whoever waits there. A grant that the
+// server has recorded was checked then.
 func (w *world) checkArrival(c *call) {
 	if c.name.kind != core.Fair {
 		return
@@ -298,8 +298,8 @@ func (r *redisson) try() {
 	r.in(min(max(time.Duration(ttl)*ms, 8*w.set.latency), left))
 }
 
-// run runs a script of Redisson. If it is an acquire that was refused, run returns when to try again, in
-// milliseconds.
+// run runs a script of Redisson. If it is an acquire that was refused, run returns when to try
+// again, in milliseconds.
 func (r *redisson) run(verb string, lease time.Duration) (ttl int64, refused bool) {
 	l := r.name
 	r.w.runAt(l.shard)
@@ -362,8 +362,8 @@ func (c *FairCoverage) each(f func(name string, n uint64)) {
 	f("phase passing→waiting", c.GaveWay)
 }
 
-// never says that nobody stands back, and that a manager that waits has a place, which a
-// release removes.
+// never says that nobody stands back, and that a manager that waits has a place, which a release
+// removes.
 func (fair) never(what string) bool {
 	return slices.Contains([]string{"notice stood back", "fault count-refused", "phase idle→waiting", "phase waiting→idle",
 		"phase releasing→waiting", "phase releasing→held"}, what)

@@ -11,9 +11,9 @@ import (
 // Faults is a set of the kinds of things that go wrong.
 type Faults uint64
 
-// What can go wrong. The first group concerns a command, the second a message
-// or a subscription, the third the server's data, the fourth a manager. The last
-// group has one of each kind, which lasts for a while.
+// What can go wrong. The first group concerns a command, the second a message or a subscription,
+// the third the server's data, the fourth a manager. The last group has one of each kind, which
+// lasts for a while.
 const (
 	CommandLost   Faults = 1 << iota // it never reaches the server; the client times out
 	ReplyLost                        // it runs, but the answer is lost
@@ -62,8 +62,7 @@ const (
 // ofOneServer is how many kinds of faults a world with one server has.
 const ofOneServer = 32
 
-// disasters are the faults that hit a server or a manager and not a single command or
-// message.
+// disasters are the faults that hit a server or a manager and not a single command or message.
 const disasters = Gap | Garbage | RestartKeep | RestartLose | Flush | Evict | Persist | Force | Retype | Pause | Crash | Shut | Silence | WrongCounter | Forbid
 
 // ofManagers are the disasters that hit a manager and no server.

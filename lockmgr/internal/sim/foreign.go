@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// foreigner acts as a client of another library: it takes a free lock for a while,
-// and publishes a message when it releases it.
+// foreigner acts as a client of another library: it takes a free lock for a while, and publishes a
+// message when it releases it.
 func (w *world) foreigner() {
 	if w.ending {
 		return

@@ -40,20 +40,20 @@ func (n *node) grantedByMessage(c *call) {
 
 // An ear is what a manager has heard about one lock.
 type ear struct {
-	// must reports whether a message said, while the manager held the lock, that
-	// an administrator removed the record. The answer to a command that was sent
-	// later clears it. before is the ID of the command that was in flight then.
+	// must reports whether a message said, while the manager held the lock, that an administrator
+	// removed the record. The answer to a command that was sent later clears it. before is the ID
+	// of the command that was in flight then.
 	must   bool
 	before uint64
 	was    string // the phase before this step
-	// doubts is how many reasons to look for the record have come since it was found. latest is
-	// the ID of the command that was in flight at the last of the first mostDoubts.
+	// doubts is how many reasons to look for the record have come since it was found. latest is the
+	// ID of the command that was in flight at the last of the first mostDoubts.
 	doubts int
 	latest uint64
 }
 
-// mostDoubts is for how many reasons in a row the core looks for the record again before it
-// passes the lock on. A flood of messages must not keep the lock from its next holder.
+// mostDoubts is for how many reasons in a row the core looks for the record again before it passes
+// the lock on. A flood of messages must not keep the lock from its next holder.
 const mostDoubts = 3
 
 // doubted notes a reason to look for the record.
@@ -74,8 +74,8 @@ func (e *ear) answered(r *core.Reply) {
 	}
 }
 
-// beforeVerify notes that a manager is to look for the record of a name, and for those of the
-// sets with that name.
+// beforeVerify notes that a manager is to look for the record of a name, and for those of the sets
+// with that name.
 func (n *node) beforeVerify(l *lockName) {
 	for _, l := range append([]*lockName{l}, l.sets...) {
 		n.ears[l.index].doubted(n.inFlight(l))
@@ -119,8 +119,8 @@ func (n *node) beforeWake(h *heard) {
 	e.must, e.before = true, n.inFlight(l)
 }
 
-// afterWake checks that a manager which hears that its lock was removed sends a
-// command at once, unless a command has just failed and is to be sent again.
+// afterWake checks that a manager which hears that its lock was removed sends a command at once,
+// unless a command has just failed and is to be sent again.
 func (n *node) afterWake(h *heard) {
 	l := n.w.named(h.Name)
 	e := &n.ears[l.index]

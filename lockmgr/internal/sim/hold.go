@@ -17,19 +17,19 @@ type hold struct {
 	epoch int   // that of the record on which it rests
 	// ofParts are the epochs of the records of a set, by item.
 	ofParts partEpochs
-	// until is the true time at which the manager's clock shows the
-	// deadline that the callers have been told.
+	// until is the true time at which the manager's clock shows the deadline that the callers have
+	// been told.
 	until time.Duration
-	// using counts the calls that have not called Unlock, inCore those whose
-	// Unlock the core has not seen.
+	// using counts the calls that have not called Unlock, inCore those whose Unlock the core has
+	// not seen.
 	using, inCore int
 	answers       int // calls whose Unlock is to be answered
 	lost          bool
 	unsure        bool // a reply has told the core that an entry of the name is gone
 	refused       bool // a reply has told the core that the record is gone
 	over          bool // ended for the core, or its process died
-	// limit is the instant, on the manager's clock, at which the longest
-	// lease asked for ends; Forever for a watched one.
+	// limit is the instant, on the manager's clock, at which the longest lease asked for ends;
+	// Forever for a watched one.
 	limit   time.Duration
 	keeps   time.Duration // the instant, on the manager's clock, up to which its calls have reserved the name
 	calls   []*call       // those that the core has not seen unlocked
@@ -52,8 +52,8 @@ func (h *hold) String() string {
 		h.core.Number, h.until, h.epoch)
 }
 
-// excused reports whether a hold may end badly in a calm world: an
-// administrator removed its record, or its lease is shorter than a round trip.
+// excused reports whether a hold may end badly in a calm world: an administrator removed its
+// record, or its lease is shorter than a round trip.
 func (h *hold) excused() bool {
 	return h.taken || h.epoch != h.name.epoch || h.core.Request.Tag.(*call).hopeless
 }
@@ -91,9 +91,9 @@ func (h *hold) end(c *call) {
 	h.limit = h.needed(true)
 }
 
-// needed returns the last instant, on the manager's clock, for which the calls of a hold need the hold,
-// or its record. That of a watched one is Forever, and its record is renewed for Config.Lease. What
-// KeepFor reserves is of the record only, and stays when the call has unlocked.
+// needed returns the last instant, on the manager's clock, for which the calls of a hold need the
+// hold, or its record. That of a watched one is Forever, and its record is renewed for
+// Config.Lease. What KeepFor reserves is of the record only, and stays when the call has unlocked.
 func (h *hold) needed(hold bool) (until time.Duration) {
 	for _, c := range h.calls {
 		ends := c.ends
@@ -179,8 +179,8 @@ func (n *node) lost(h *hold, err error) {
 	n.drop(h)
 }
 
-// limit returns the instant on the manager's clock up to which a request's lease can
-// last if it is granted now.
+// limit returns the instant on the manager's clock up to which a request's lease can last if it is
+// granted now.
 func (n *node) limit(r *core.Request) time.Duration {
 	if r.Lease == 0 {
 		return never

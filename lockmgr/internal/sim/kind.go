@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// A kind is what the simulation knows of one kind of lock: its scripts, and what its
-// record says.
+// A kind is what the simulation knows of one kind of lock: its scripts, and what its record says.
 type kind interface {
 	// run runs a command on the server, and checks what it has done.
 	run(c *command) (a answer, err error)
@@ -19,11 +18,11 @@ type kind interface {
 	holders(w *world, l *lockName) []holder
 	// entries is how many entries a manager may have of a name.
 	entries() int
-	// conflict returns one of other valid holds of a name that can't be valid beside a
-	// new one, or nil.
+	// conflict returns one of other valid holds of a name that can't be valid beside a new one, or
+	// nil.
 	conflict(l *lockName, h *hold, others []*hold) *hold
-	// beside reports whether a record may name two holders, of these sides and of
-	// different managers.
+	// beside reports whether a record may name two holders, of these sides and of different
+	// managers.
 	beside(a, b core.Side) bool
 	// free reports whether somebody who wants a name may have it, given its holders.
 	free(holders []holder) bool
@@ -40,8 +39,7 @@ type kind interface {
 	draw(s *settings, r *agenda.Rand)
 	// spared returns the faults that must not occur in such a world.
 	spared() Faults
-	// never reports whether something else than these faults can't happen there: see
-	// Coverage.each.
+	// never reports whether something else than these faults can't happen there: see Coverage.each.
 	never(what string) bool
 }
 
@@ -71,8 +69,7 @@ func (n *node) of(l *lockName, holders []holder) []holder {
 	return slices.DeleteFunc(holders, func(h holder) bool { return !n.made(l, h.name) })
 }
 
-// made reports whether a record's field is one of this manager's, for a single name or
-// for a set.
+// made reports whether a record's field is one of this manager's, for a single name or for a set.
 func (n *node) made(l *lockName, field string) bool {
 	return n.carries(field) && (n.w.madeFor == nil || n.w.madeFor[field] == l)
 }
@@ -139,7 +136,8 @@ func (exclusive) holders(w *world, l *lockName) (out []holder) {
 	return out
 }
 
-// lateJoin returns the holder ID of a place that a command may have joined after its manager gave it up, or "".
+// lateJoin returns the holder ID of a place that a command may have joined after its manager gave
+// it up, or "".
 func (c *command) lateJoin() string {
 	if op := c.sent; c.verb == core.VerbAcquire && op.Lined && len(op.Line.Join) > 0 && !slices.Contains(c.n.flight[c.name.index], c.id) {
 		return wire.HolderID(c.n.label, op.Line.Join[0])

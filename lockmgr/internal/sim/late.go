@@ -7,9 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A lateRun is a list of commands of one connection, in their order, that run
-// after their manager was told that they had timed out. Nothing bounds how much
-// later that is.
+// A lateRun is a list of commands of one connection, in their order, that run after their manager
+// was told that they had timed out. Nothing bounds how much later that is.
 type lateRun struct {
 	commands []*command
 	done     bool // it has run, or never will
@@ -21,8 +20,8 @@ const atEnd = 3
 // maxLate returns how late at most a command runs before the end begins.
 func (w *world) maxLate() time.Duration { return max(5*time.Minute, 40*w.set.core.Lease) }
 
-// runLate plans when commands that have timed out run: after some time, or after
-// some more grants of the first one's lock, or after the end has begun.
+// runLate plans when commands that have timed out run: after some time, or after some more grants
+// of the first one's lock, or after the end has begun.
 func (w *world) runLate(commands ...*command) {
 	l := &lateRun{commands: commands}
 	w.late = append(w.late, l)
@@ -40,16 +39,16 @@ func (w *world) runLate(commands ...*command) {
 	}
 }
 
-// A lateTrigger runs late commands after a number of grants by a manager or, if by is
-// nil, by any manager.
+// A lateTrigger runs late commands after a number of grants by a manager or, if by is nil, by any
+// manager.
 type lateTrigger struct {
 	run    *lateRun
 	grants int
 	by     *node
 }
 
-// grantedLate runs the late commands that wait for this grant: at once, while the
-// holder uses the lock, or a little later.
+// grantedLate runs the late commands that wait for this grant: at once, while the holder uses the
+// lock, or a little later.
 func (n *node) grantedLate(name *lockName) {
 	w := n.w
 	kept := name.late[:0]
@@ -98,8 +97,8 @@ func (w *world) nextLate(commands []*command) {
 	}
 }
 
-// endLate decides when late commands run that have not run when the end begins. Most
-// never run. A few run soon, at any time, or just before all must be over.
+// endLate decides when late commands run that have not run when the end begins. Most never run. A
+// few run soon, at any time, or just before all must be over.
 func (w *world) endLate() {
 	left := 0
 	for _, l := range w.late {
@@ -121,8 +120,8 @@ func (w *world) endLate() {
 	}
 }
 
-// A backlog is a connection that holds a manager's commands back. The client gives it
-// up after a time-out, and uses another.
+// A backlog is a connection that holds a manager's commands back. The client gives it up after a
+// time-out, and uses another.
 type backlog struct{ commands []*command }
 
 // holdBack begins to hold a manager's commands back.
@@ -149,9 +148,8 @@ type stray struct {
 	until time.Duration // it must have ended then
 }
 
-// ranLate checks the record that a late command leaves. before is when the record
-// ended before the command ran; zero means that there was none. ok reports whether
-// the command succeeded.
+// ranLate checks the record that a late command leaves. before is when the record ended before the
+// command ran; zero means that there was none. ok reports whether the command succeeded.
 func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	w := c.n.w
 	left := c.left(l)
@@ -192,8 +190,8 @@ func (c *command) ranLate(l *lockName, ok bool, before time.Duration) {
 	w.violated("a late command costs at most Lease", "%s: %s #%d leaves %v until %v", c.n.label, c.verb, c.id, left, until)
 }
 
-// left returns what the record of a single name says of the holder that a command made, or of another
-// one of its manager. Its name is empty if it says nothing.
+// left returns what the record of a single name says of the holder that a command made, or of
+// another one of its manager. Its name is empty if it says nothing.
 func (c *command) left(l *lockName) (last holder) {
 	for _, h := range c.n.of(c.name, c.n.w.holders(l)) {
 		if len(c.owners) > 0 && h.name == c.owners[0] {
@@ -207,10 +205,10 @@ func (c *command) left(l *lockName) (last holder) {
 }
 
 // checkCost is called Config.Lease after a late renewal, or a late transfer with a longer lease. It
-// checks that the lease that it set has not outlived the hold. It is called again later if the manager
-// is still sending releases or tries that fail, or its process is paused. A manager
-// that died or was closed may leave the lease behind. l is what was renewed, and of the
-// single name whose record is left.
+// checks that the lease that it set has not outlived the hold. It is called again later if the
+// manager is still sending releases or tries that fail, or its process is paused. A manager that
+// died or was closed may leave the lease behind. l is what was renewed, and of the single name
+// whose record is left.
 func (n *node) checkCost(l, of *lockName, left holder) {
 	w := n.w
 	if !slices.Contains(w.holders(of), left) || left.until <= w.now || n.holds(l) || n.dead || n.closing || w.persisted || w.now < of.backUntil {
@@ -235,8 +233,8 @@ func (n *node) holds(l *lockName) bool {
 	return false
 }
 
-// isStray reports whether a lock's record was made by a late acquire of a manager, and
-// ends no later than such a record may.
+// isStray reports whether a lock's record was made by a late acquire of a manager, and ends no
+// later than such a record may.
 func (l *lockName) isStray(n *node, h holder) bool {
 	return l.stray != nil && l.stray.n == n && n.made(l, h.name) && h.until <= l.stray.until || h.until <= l.strays[h.name]
 }

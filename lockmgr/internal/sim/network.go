@@ -21,8 +21,8 @@ var (
 	errNoPerm  = errors.New("NOPERM this user has no permissions")
 )
 
-// A command is one script on its way to the server and back. It copies the fields of
-// the core's Op, which the core may reuse after the answer.
+// A command is one script on its way to the server and back. It copies the fields of the core's Op,
+// which the core may reuse after the answer.
 type command struct {
 	n       *node
 	op      *core.Op
@@ -34,8 +34,8 @@ type command struct {
 	leaseMs int64
 	owners  []string
 	tokens  int64
-	// gatherMs is for how long the acquire of a set keeps what is free, and tried
-	// whether an earlier one has kept something.
+	// gatherMs is for how long the acquire of a set keeps what is free, and tried whether an
+	// earlier one has kept something.
 	gatherMs int64
 	tried    bool
 	// reserveMs is for how long the record stays after a release.
@@ -149,8 +149,7 @@ func (n *node) runOp(op *core.Op) {
 	}
 }
 
-// takeOff notes that a script is in flight, and checks that it is the only one for
-// its name.
+// takeOff notes that a script is in flight, and checks that it is the only one for its name.
 func (n *node) takeOff(l *lockName, id uint64, sent time.Duration) {
 	if n.dead || n.closed {
 		n.w.violated("close", "%s: a script after the end", n.label)
@@ -301,8 +300,8 @@ func (c *command) run() answer {
 	return a
 }
 
-// end returns when the records of a late command's lock end, by name. The time is zero
-// if there is no record. It returns nil if the command is not late.
+// end returns when the records of a late command's lock end, by name. The time is zero if there is
+// no record. It returns nil if the command is not late.
 func (c *command) end() (ends []time.Duration) {
 	if !c.answered {
 		return nil
@@ -368,8 +367,8 @@ func (c *command) exec() (a answer, err error) {
 	return a, err
 }
 
-// answer gives an answer to the manager if it is the first one to this command. The
-// client drops later ones.
+// answer gives an answer to the manager if it is the first one to this command. The client drops
+// later ones.
 func (c *command) answer(a answer) {
 	if c.answered {
 		return
@@ -426,8 +425,8 @@ func (n *node) recall(id uint64) answer {
 	panic(fmt.Sprintf("no answer to command %d", id))
 }
 
-// accept notes what the core learns from a reply. It ignores copies of replies that
-// the core has got before.
+// accept notes what the core learns from a reply. It ignores copies of replies that the core has
+// got before.
 func (n *node) accept(r *core.Reply) {
 	a := n.recall(r.ID)
 	for i := range n.flight {
@@ -485,9 +484,9 @@ func (n *node) accept(r *core.Reply) {
 	}
 }
 
-// rest notes the epoch of the script on which a manager's deadline rests. If a record
-// was lost and a late command made it again, a renewal that sets no later deadline
-// does not change the epoch: the deadline still rests on the earlier script.
+// rest notes the epoch of the script on which a manager's deadline rests. If a record was lost and
+// a late command made it again, a renewal that sets no later deadline does not change the epoch:
+// the deadline still rests on the earlier script.
 func (r *record) rest(a *answer, sent, lease time.Duration, anew bool) {
 	if until := sent + lease - lease/100; anew || until >= r.until {
 		r.epoch, r.ofParts, r.until = a.epoch, a.set.epochs, until

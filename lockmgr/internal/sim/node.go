@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A node is one manager's process: the core, and in place of the shell a mailbox, a
-// timer and a clock of its own.
+// A node is one manager's process: the core, and in place of the shell a mailbox, a timer and a
+// clock of its own.
 type node struct {
 	w     *world
 	index int    // in world.nodes
@@ -316,8 +316,8 @@ func (n *node) step(now time.Duration, ev core.Event) {
 	}
 }
 
-// before does the bookkeeping for an event before the core gets it. It reports whether
-// the core is to get the event at all.
+// before does the bookkeeping for an event before the core gets it. It reports whether the core is
+// to get the event at all.
 func (n *node) before(ev core.Event) (core.Event, bool) {
 	switch ev := ev.(type) {
 	case core.Lock:

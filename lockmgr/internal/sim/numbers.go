@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// numbers are the numbers of holds that a manager's commands have named. As a
-// command may run at any time, each number must stand for one hold, and no command
-// may record a number that an earlier command removes.
+// numbers are the numbers of holds that a manager's commands have named. As a command may run at
+// any time, each number must stand for one hold, and no command may record a number that an earlier
+// command removes.
 type numbers struct {
 	acquired map[uint64]uint64   // by number: the ID of the acquire that recorded it
 	spent    []map[uint64]uint64 // by name and number: the ID of the first command that removes it
@@ -28,8 +28,8 @@ func (s *numbers) init(names int) {
 	}
 }
 
-// checkNumbers checks the numbers that a command names. A number is the owner of one
-// acquire only, and of no command after one that removes it.
+// checkNumbers checks the numbers that a command names. A number is the owner of one acquire only,
+// and of no command after one that removes it.
 func (n *node) checkNumbers(l *lockName, op *core.Op) {
 	const rule = "a number is used once"
 	s, w := &n.numbers, n.w
@@ -70,8 +70,8 @@ func (n *node) checkMaker(l *lockName, op *core.Op) {
 	}
 }
 
-// checkHolder checks that a new hold has a new number, or that of those whose entry it
-// shares: of other readers, or of its own owner.
+// checkHolder checks that a new hold has a new number, or that of those whose entry it shares: of
+// other readers, or of its own owner.
 func (n *node) checkHolder(h *hold) {
 	shares := slices.ContainsFunc(n.held, func(o *hold) bool {
 		return o.name == h.name && (h.sideOf() == core.Shared || o.core.Request.Owner() == h.core.Request.Owner())
@@ -82,9 +82,9 @@ func (n *node) checkHolder(h *hold) {
 	n.numbers.held[h.core.Number] = true
 }
 
-// checkSides checks that a number is that of an entry of one side only, and that none
-// that nobody shares has a number that an earlier command removes to let others in. The
-// earlier command may run at any time.
+// checkSides checks that a number is that of an entry of one side only, and that none that nobody
+// shares has a number that an earlier command removes to let others in. The earlier command may run
+// at any time.
 func (n *node) checkSides(l *lockName, op *core.Op) {
 	if op.Verb != core.VerbAcquire && op.Verb != core.VerbTransfer {
 		return

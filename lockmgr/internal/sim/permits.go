@@ -86,8 +86,8 @@ func (w *world) taken(l *lockName) (out []taken) {
 	return out
 }
 
-// free returns how many permits are free, and whether there is a counter. Without a counter, all permits that nobody
-// has are free.
+// free returns how many permits are free, and whether there is a counter. Without a counter, all
+// permits that nobody has are free.
 func (w *world) free(l *lockName) (n int64, there bool) {
 	v := w.server.Get(l.key)
 	if v == nil {
@@ -157,8 +157,8 @@ func (permits) run(c *command) (answer, error) {
 	return a, err
 }
 
-// checkTaken checks that an acquire has taken as many permits as its request wants, or
-// none, or those that are free while it gathers.
+// checkTaken checks that an acquire has taken as many permits as its request wants, or none, or
+// those that are free while it gathers.
 func (c *command) checkTaken(a *answer, err error) {
 	const rule = "all or nothing"
 	w, got, last := c.n.w, 0, time.Duration(0)
@@ -264,8 +264,8 @@ func (w *world) ahead(l *lockName, n *node) (sum int64) {
 	return sum
 }
 
-// checkPermits checks that the server has a permit for each that a valid hold of a manager
-// has, which lasts at least as long.
+// checkPermits checks that the server has a permit for each that a valid hold of a manager has,
+// which lasts at least as long.
 func (n *node) checkPermits(l *lockName) {
 	w := n.w
 	w.readClock()
@@ -296,14 +296,14 @@ func (n *node) checkPermits(l *lockName) {
 	}
 }
 
-// noteTainted notes that a hold may have got permits that an administrator has given back,
-// as its manager passes them on in memory before it knows.
+// noteTainted notes that a hold may have got permits that an administrator has given back, as its
+// manager passes them on in memory before it knows.
 func (h *hold) noteTainted() {
 	h.taken = h.taken || h.core.Request.Passed && h.n.w.now < h.n.tainted
 }
 
-// takeAway lets an administrator give back the permits of a hold by their IDs. The holder
-// learns of it sooner or later.
+// takeAway lets an administrator give back the permits of a hold by their IDs. The holder learns of
+// it sooner or later.
 func (w *world) takeAway(l *lockName, n *node) {
 	var some []*hold
 	for _, h := range l.holds {

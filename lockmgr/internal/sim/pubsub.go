@@ -106,7 +106,8 @@ func (p *pubsub) at(ch *channel) string {
 	return ch.of.channel
 }
 
-// find returns the channel of a name, or that of a place, or of a set. It makes the latter if it is new.
+// find returns the channel of a name, or that of a place, or of a set. It makes the latter if it is
+// new.
 func (p *pubsub) find(of *lockName, place, set uint64) *channel {
 	if place == 0 {
 		return p.channels[of.index]
@@ -290,8 +291,7 @@ func (p *pubsub) deliver(ch *channel, forced int, grant told) {
 	}
 }
 
-// tell tells the core of a message: by a Wake of its own, or by one that is still in the
-// mailbox.
+// tell tells the core of a message: by a Wake of its own, or by one that is still in the mailbox.
 func (p *pubsub) tell(who listener, forced int, confirmed bool, grant told) {
 	w := p.n.w
 	for i := len(p.n.inbox) - 1; i >= 0; i-- {
@@ -390,8 +390,8 @@ func (p *pubsub) die() {
 	}
 }
 
-// slotMoved ends the subscriptions to the channels of a name at the shard that served it. The server
-// tells the manager so.
+// slotMoved ends the subscriptions to the channels of a name at the shard that served it. The
+// server tells the manager so.
 func (p *pubsub) slotMoved(l *lockName) {
 	for _, ch := range p.channels {
 		t := ch.line

@@ -50,8 +50,7 @@ func (h *hold) sideOf() core.Side {
 	return h.core.Request.Side
 }
 
-// sideOn returns the side of a single name that a hold is of. The hold may be that of a
-// set.
+// sideOn returns the side of a single name that a hold is of. The hold may be that of a set.
 func (h *hold) sideOn(l *lockName) core.Side {
 	if i := h.name.place(l); h.name.isSet() && i >= 0 {
 		return h.name.parts[i].side

@@ -32,8 +32,8 @@ func (w *world) reserve(c *call) {
 }
 
 // isReserved reports whether a name must stay taken. A server that has lost the record can't keep
-// it. A record that has ended by itself is not the concern of the checks below: its manager may have
-// died before it could prolong the record's life.
+// it. A record that has ended by itself is not the concern of the checks below: its manager may
+// have died before it could prolong the record's life.
 func (w *world) isReserved(l *lockName) bool {
 	return w.now < l.reservedUntil && l.reservedIn == l.epoch && !w.persisted
 }

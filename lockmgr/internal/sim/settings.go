@@ -12,13 +12,13 @@ const ms = time.Millisecond
 
 // settings are the properties of a seed's world. They are drawn once.
 type settings struct {
-	// calm reports whether nothing goes wrong, so that the strictest invariants
-	// apply: how soon a free lock finds its next holder, how long a run may be.
+	// calm reports whether nothing goes wrong, so that the strictest invariants apply: how soon a
+	// free lock finds its next holder, how long a run may be.
 	calm  bool
 	nodes int
 	names int
-	// faults are the kinds that may occur. Of a thousand commands or messages,
-	// each kind of fault hits often.
+	// faults are the kinds that may occur. Of a thousand commands or messages, each kind of fault
+	// hits often.
 	faults Faults
 	often  int
 	quiet  time.Duration // mean time between two disasters
@@ -42,15 +42,15 @@ type settings struct {
 	adopt     int           // percent of requests as the owner of a request without a named owner
 	readers   int           // percent of requests for the shared side, if the kind has one
 
-	// With sets: how many there are, how many requests in percent are for one, and which
-	// of the single names are read-write locks.
+	// With sets: how many there are, how many requests in percent are for one, and which of the
+	// single names are read-write locks.
 	sets      int
 	whole     int
 	readWrite []bool
 	others    int // percent of the foreign holders that take a name as another kind of lock
 
-	// With fair locks: whether clients of Redisson take part, and how many of them in percent
-	// wait for a short time.
+	// With fair locks: whether clients of Redisson take part, and how many of them in percent wait
+	// for a short time.
 	redisson bool
 	givesUp  int
 	told     bool // managers ask for grants by message
@@ -123,8 +123,7 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 		if r.Percent(7) {
 			s.drawMany(r, lease)
 		} else if s.faults&Forbid != 0 && r.Percent(20) {
-			// Requests are so slow that a record which can't be released expires
-			// before the end.
+			// Requests are so slow that a record which can't be released expires before the end.
 			s.names, s.foreign = 1, false
 			s.faults &= Forbid | MessageLost | Slow | Drift
 			s.think, s.hold, s.quiet = r.Between(lease/32, lease/4), r.Between(lease/64, lease/8), r.Between(lease, 4*lease)
@@ -139,8 +138,8 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 	}
 	s.faults &= allow
 	if s.faults&Persist != 0 {
-		// A record that lost its TTL gets the TTL of the next script, which may
-		// be shorter than an earlier holder's longer lease.
+		// A record that lost its TTL gets the TTL of the next script, which may be shorter than an
+		// earlier holder's longer lease.
 		s.fixed, s.extends, s.hopeless = 0, 0, 0
 	}
 	s.core = core.Config{
@@ -173,8 +172,8 @@ func drawSettings(r *agenda.Rand, allow Faults) settings {
 	return s
 }
 
-// drawMany makes a world in which each manager holds many locks for long, and a fault
-// hits one of them, or all.
+// drawMany makes a world in which each manager holds many locks for long, and a fault hits one of
+// them, or all.
 func (s *settings) drawMany(r *agenda.Rand, lease time.Duration) {
 	s.names = 5 + r.Below(5)
 	s.hold = r.Between(lease/2, 2*lease)
@@ -210,8 +209,7 @@ func (s *settings) kindOf(name int, k core.Kind) core.Kind {
 	return core.Exclusive
 }
 
-// longest is the longest lease that anybody asks for, in leases of the
-// watchdog.
+// longest is the longest lease that anybody asks for, in leases of the watchdog.
 const longest = 12
 
 // maxLease is the longest lease that anybody asks for in this world.

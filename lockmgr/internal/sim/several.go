@@ -13,9 +13,9 @@ import (
 
 var _ = register(core.Several, several{})
 
-// several is the lock on several names at once. A set of names is a lockName without a
-// record of its own: it has parts, and each part has the record. So most of what a kind
-// knows is asked of the parts, each of which has a kind of its own.
+// several is the lock on several names at once. A set of names is a lockName without a record of
+// its own: it has parts, and each part has the record. So most of what a kind knows is asked of the
+// parts, each of which has a kind of its own.
 type several struct{ kind }
 
 func (several) entries() int                           { return 1 }
@@ -98,8 +98,7 @@ func (l *lockName) bases() []*lockName {
 	return out
 }
 
-// place returns the position of a single name among those of a set or of the name
-// itself, or -1.
+// place returns the position of a single name among those of a set or of the name itself, or -1.
 func (l *lockName) place(of *lockName) int {
 	if l == of {
 		return 0
@@ -125,8 +124,8 @@ func (l *lockName) items() (items []core.Item) {
 	return items
 }
 
-// meets reports whether a call for the lock and a hold of the same name, or of another
-// one with a name in common, keep each other out. Of the same name they are said to.
+// meets reports whether a call for the lock and a hold of the same name, or of another one with a
+// name in common, keep each other out. Of the same name they are said to.
 func (l *lockName) meets(c *call, h *hold) bool {
 	if h.name == l {
 		return true
@@ -223,8 +222,8 @@ func (w *world) recordIn(l *lockName, field string) (holder, bool) {
 	return holder{}, false
 }
 
-// checkParts checks that a valid hold of a set has a record for each of its names, with
-// its number and its side, which lasts at least as long.
+// checkParts checks that a valid hold of a set has a record for each of its names, with its number
+// and its side, which lasts at least as long.
 func (w *world) checkParts(h *hold) {
 	for i, p := range h.name.parts {
 		if h.ofParts[i][0] != p.name.epoch {
@@ -268,8 +267,8 @@ func (w *world) checkTokens(c *call, rec *record) {
 	}
 }
 
-// watchParts notes since when each name of a set has had no record. The set is free
-// since all of them are.
+// watchParts notes since when each name of a set has had no record. The set is free since all of
+// them are.
 func (w *world) watchParts(l *lockName) {
 	l.freeSince = 0
 	for _, of := range l.bases() {
@@ -278,8 +277,8 @@ func (w *world) watchParts(l *lockName) {
 	}
 }
 
-// gathered reports whether a set that waits, or a command of it that is in flight, may
-// have the record of a name, or one that waits for several permits may have some.
+// gathered reports whether a set that waits, or a command of it that is in flight, may have the
+// record of a name, or one that waits for several permits may have some.
 func (w *world) gathered(l *lockName) bool {
 	for _, n := range w.nodes {
 		if l.kind == core.Permits && !n.dead && slices.ContainsFunc(n.waiting, func(c *call) bool { return c.name == l }) {
@@ -351,8 +350,8 @@ func (g *gathering) answered(id uint64, a *answer) {
 	}
 }
 
-// checkWhole checks that a command of a set has got all names, or keeps none, or keeps
-// what is free for as long as it gathers.
+// checkWhole checks that a command of a set has got all names, or keeps none, or keeps what is free
+// for as long as it gathers.
 func (c *command) checkWhole(a *answer, err error) {
 	const rule = "all or nothing"
 	w, cover := c.n.w, &c.n.w.cover.Sets
@@ -415,8 +414,8 @@ func (g *giveBack) answered(verb core.Verb, a *answer) {
 	}
 }
 
-// checkVerified checks that a manager which is to look for the record of a name looks
-// for those of the sets that have it, too.
+// checkVerified checks that a manager which is to look for the record of a name looks for those of
+// the sets that have it, too.
 func (n *node) checkVerified(l *lockName) {
 	for _, s := range l.sets {
 		if n.w.set.calm && n.m.Phase(s.key) == "held" && n.inFlight(s) == 0 {

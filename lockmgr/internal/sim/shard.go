@@ -142,9 +142,9 @@ func (w *world) shardTrouble() {
 	}
 }
 
-// leave lets the managers forget a shard that serves no name, as package wire does with a master that
-// has left: no manager that has a script under way forgets it. Names that move there later find a new
-// shard with the number of the old one.
+// leave lets the managers forget a shard that serves no name, as package wire does with a master
+// that has left: no manager that has a script under way forgets it. Names that move there later
+// find a new shard with the number of the old one.
 func (w *world) leave(s *shard) {
 	if len(w.on(s)) > 0 {
 		return
@@ -262,7 +262,8 @@ type shardError struct {
 func (e *shardError) Error() string { return fmt.Sprintf("shard %d: %v", e.shard, e.err) }
 func (e *shardError) Unwrap() error { return e.err }
 
-// checkShard checks that a request fails because of the shard that serves its name, and of no other.
+// checkShard checks that a request fails because of the shard that serves its name, and of no
+// other.
 func (w *world) checkShard(c *call, err error) {
 	var of *shardError
 	if !w.sharded() || !errors.As(err, &of) || c.name.moved {

@@ -1,8 +1,7 @@
 package sim
 
-// Shrink looks for a smaller simulation of the same seed that violates the
-// same invariant: with fewer kinds of faults, and with an earlier end. It returns
-// the smallest one that it has found.
+// Shrink looks for a smaller simulation of the same seed that violates the same invariant: with
+// fewer kinds of faults, and with an earlier end. It returns the smallest one that it has found.
 func Shrink(res Result) Result {
 	best := res
 	try := func(o Options) bool {
@@ -23,8 +22,8 @@ func Shrink(res Result) Result {
 				again = try(o) || again
 			}
 		}
-		// A run with fewer events may go another way, so halving need not find the
-		// smallest number of events.
+		// A run with fewer events may go another way, so halving need not find the smallest number
+		// of events.
 		for cut := best.Options.Events / 2; cut > 0; cut /= 2 {
 			for best.Options.Events > cut {
 				o := best.Options

@@ -8,23 +8,21 @@ import (
 
 // health is what a manager has heard from a shard. Times are true ones.
 type health struct {
-	// lastGood is when it last heard the answer to a script that ran, or a final
-	// failure.
+	// lastGood is when it last heard the answer to a script that ran, or a final failure.
 	lastGood time.Duration
-	// silentFrom is when the first command that has failed since then was sent, or
-	// never.
+	// silentFrom is when the first command that has failed since then was sent, or never.
 	silentFrom time.Duration
 	watched    bool // checkTold is planned
 }
 
-// lag returns how late a manager may end its requests: its clock runs at a speed of
-// its own, it looks into its mailbox late, and it looks for requests that must end
-// once in RetryTime/64.
+// lag returns how late a manager may end its requests: its clock runs at a speed of its own, it
+// looks into its mailbox late, and it looks for requests that must end once in RetryTime/64.
 func (w *world) lag() time.Duration {
 	return 20*w.set.latency + 20*ms + (w.set.core.RetryTime+2*w.set.timeout)/50 + w.set.core.RetryTime/64
 }
 
-// waitsAt notes that the core knows that an operation about a name waits at a shard, or came from there.
+// waitsAt notes that the core knows that an operation about a name waits at a shard, or came from
+// there.
 func (n *node) waitsAt(l *lockName, shard int) {
 	if n.heardOf[l.index] != shard {
 		n.heardOf[l.index], n.heardSince[l.index] = shard, n.w.now
@@ -48,8 +46,8 @@ func (n *node) heardServer(name int, a *answer) {
 	}
 }
 
-// checkTold checks that no request waits for too long while no command to a shard succeeds. It
-// is called again until a command succeeds.
+// checkTold checks that no request waits for too long while no command to a shard succeeds. It is
+// called again until a command succeeds.
 func (n *node) checkTold(shard int) {
 	h, w := &n.health[shard], n.w
 	if n.dead || n.closed || h.silentFrom == never {
@@ -73,8 +71,8 @@ func (n *node) checkTold(shard int) {
 	w.after(bound/8, func() { n.checkTold(shard) })
 }
 
-// lastGood returns when the shard that a name is on, or was on, last answered. Without a name, or if
-// the name has moved, it is when any did.
+// lastGood returns when the shard that a name is on, or was on, last answered. Without a name, or
+// if the name has moved, it is when any did.
 func (n *node) lastGood(l *lockName) time.Duration {
 	if l != nil && !l.moved {
 		return n.health[l.shard.index].lastGood
@@ -86,8 +84,8 @@ func (n *node) lastGood(l *lockName) time.Duration {
 	return last
 }
 
-// checkOnce checks that a request for one try ends within the time-out of one
-// command. The time counts from the server's last answer.
+// checkOnce checks that a request for one try ends within the time-out of one command. The time
+// counts from the server's last answer.
 func (c *call) checkOnce() {
 	n, w := c.n, c.n.w
 	if c.state != pending || n.dead {
@@ -118,8 +116,8 @@ func (n *node) checkClosing(asked time.Duration) {
 	w.queue.Put(max(from+bound, w.now+w.set.latency), func() { n.checkClosing(asked) })
 }
 
-// checkRenewed checks that a watched hold ends at its deadline only if a command for
-// its own lock has failed.
+// checkRenewed checks that a watched hold ends at its deadline only if a command for its own lock
+// has failed.
 func (n *node) checkRenewed(h *hold, now time.Duration) {
 	w := n.w
 	if h.limit != never || h.fixed || h.refused || h.core.Request.Tag.(*call).hopeless || n.closing || now < h.core.Until || w.set.faults&(Pause|Slow) != 0 {

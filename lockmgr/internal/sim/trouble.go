@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 )
 
-// stop stops a shard for a while. Then it runs the commands that it was sent
-// meanwhile, or another server with its data takes over and they are lost.
+// stop stops a shard for a while. Then it runs the commands that it was sent meanwhile, or another
+// server with its data takes over and they are lost.
 func (w *world) stop(s *shard) {
 	c := &w.set.core
 	d := w.fate.LogBetween(w.set.timeout, 2*c.RetryTime+4*w.set.timeout+c.Lease)
@@ -43,8 +43,8 @@ func (w *world) stop(s *shard) {
 // errCounter is the error of a script that could not take tokens.
 var errCounter = errors.New("the token counter is of a wrong type")
 
-// spoilCounter replaces a lock's token counter with a value of a wrong type. The
-// value expires, and then tokens begin at 1 again.
+// spoilCounter replaces a lock's token counter with a value of a wrong type. The value expires, and
+// then tokens begin at 1 again.
 func (w *world) spoilCounter(l *lockName) {
 	l.counterEpoch++
 	life := w.fate.LogBetween(ms, w.set.core.Lease)
@@ -85,9 +85,8 @@ type ban struct {
 	releases bool // of releases only
 }
 
-// forbid makes the server refuse a manager's scripts for a lock for a while, or its
-// releases only. The latter may last until the record has expired and others have had
-// the lock.
+// forbid makes the server refuse a manager's scripts for a lock for a while, or its releases only.
+// The latter may last until the record has expired and others have had the lock.
 func (n *node) forbid(l *lockName) {
 	w := n.w
 	b := ban{until: w.now + w.fate.LogBetween(w.set.latency, 2*w.set.core.Lease)}
@@ -101,8 +100,8 @@ func (n *node) forbid(l *lockName) {
 	n.forbidden[l.index] = b
 }
 
-// refuses reports whether the server refuses a manager's script for a lock, or for one
-// of several, now.
+// refuses reports whether the server refuses a manager's script for a lock, or for one of several,
+// now.
 func (n *node) refuses(l *lockName, verb core.Verb) bool {
 	for _, l := range l.bases() {
 		if b := n.forbidden[l.index]; b.until > n.w.now && (!b.releases || verb == core.VerbRelease) {

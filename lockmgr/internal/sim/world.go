@@ -46,8 +46,8 @@ type Violation struct {
 
 func (v *Violation) Error() string { return fmt.Sprintf("%s: %s (at %v)", v.Invariant, v.What, v.At) }
 
-// A world is one simulation. Its now is the true time, which is also what the
-// server's clock shows; each manager has a clock of its own.
+// A world is one simulation. Its now is the true time, which is also what the server's clock shows;
+// each manager has a clock of its own.
 type world struct {
 	opt   Options
 	set   settings
@@ -105,8 +105,8 @@ type lockName struct {
 
 	holds []*hold // those that may be valid: of this name or set, and of the sets that have the name
 
-	// epoch counts the losses of the lock's record, counterEpoch those of its
-	// token counter. The epoch of a set counts those of its names.
+	// epoch counts the losses of the lock's record, counterEpoch those of its token counter. The
+	// epoch of a set counts those of its names.
 	epoch, counterEpoch int
 	tokens              map[[2]int]int64 // the last one granted, by counterEpoch and epoch
 
@@ -228,8 +228,8 @@ func (w *world) addName(key string, k core.Kind) *lockName {
 
 func (w *world) after(d time.Duration, do func()) { w.queue.Put(w.now+d, do) }
 
-// end stops faults and new requests, and makes every caller unlock. Soon after,
-// nothing must be left.
+// end stops faults and new requests, and makes every caller unlock. Soon after, nothing must be
+// left.
 func (w *world) end() {
 	w.ending = true
 	w.over = w.now + w.patience()
@@ -245,8 +245,8 @@ func (w *world) end() {
 	}
 	if w.persisted {
 		for _, l := range w.single {
-			// Somebody must give a record its TTL back after PERSIST: no manager
-			// can know that the holder of such a record is dead.
+			// Somebody must give a record its TTL back after PERSIST: no manager can know that the
+			// holder of such a record is dead.
 			if _, until := w.server.Fields(l.key); until == never {
 				w.server.Do("PEXPIRE", l.key, millis(w.set.core.Lease))
 			}
@@ -280,8 +280,8 @@ func (w *world) patience() time.Duration {
 		time.Duration(pending+10)*turn
 }
 
-// slack returns how long, in a calm world, a lock may be free while someone waits for
-// it, and how long a record that nobody wants may stay.
+// slack returns how long, in a calm world, a lock may be free while someone waits for it, and how
+// long a record that nobody wants may stay.
 func (w *world) slack() time.Duration {
 	c := &w.set.core
 	poll := min(c.GatherTime, 100*ms) // what a set gathers may end without a message
@@ -300,8 +300,7 @@ func (w *world) slack() time.Duration {
 }
 
 // lose notes that the records of these single names, and with counters their token counters, are
-// lost. Holders from before the loss can't know, so they don't count against those
-// from after it.
+// lost. Holders from before the loss can't know, so they don't count against those from after it.
 func (w *world) lose(counters bool, names ...*lockName) {
 	for _, l := range names {
 		l.epoch++

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// An Answer is what a command returned, free of the client's types. A Failure
-// takes the place of everything else.
+// An Answer is what a command returned, free of the client's types. A Failure takes the place of
+// everything else.
 type Answer struct {
 	Kind    AnswerKind
 	Int     int64
@@ -32,7 +32,8 @@ const (
 // Answer returns the answer with a failure.
 func (f *Failure) Answer() Answer { return Answer{Kind: Failed, Failure: f} }
 
-// ErrorReply returns the answer that carries the failure for which an error reply of a server stands.
+// ErrorReply returns the answer that carries the failure for which an error reply of a server
+// stands.
 func ErrorReply(err error) Answer { return serverFailure(err, err.Error()).Answer() }
 
 // Refuse makes a failure of each answer.
@@ -85,8 +86,8 @@ func ReadToken(text string) (token int64, ok bool) {
 	return n, err == nil && n > 0
 }
 
-// ReadMillis converts milliseconds of the server. A number that exceeds a Duration
-// becomes about core.Forever.
+// ReadMillis converts milliseconds of the server. A number that exceeds a Duration becomes about
+// core.Forever.
 func ReadMillis(n int64) time.Duration {
 	return time.Duration(min(n, int64(core.Forever/time.Millisecond))) * time.Millisecond
 }

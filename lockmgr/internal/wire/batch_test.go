@@ -105,8 +105,7 @@ func TestBatch_SharedCommandHasABound(t *testing.T) {
 	require.Equal(t, "acquire", b.commands[2].Script.Name)
 }
 
-// Each task gets its own answer, also from a shared command, and nothing of the
-// batch before shows.
+// Each task gets its own answer, also from a shared command, and nothing of the batch before shows.
 func TestAnswer_FindsItsTask(t *testing.T) {
 	b := newBatch(&Config{Manager: "u"})
 	for range 2 {
@@ -149,8 +148,8 @@ func replies(b *batch) (out []core.Reply) {
 	return out
 }
 
-// A shared command that the server refused to run is retried lock by lock. One that
-// may have run is not.
+// A shared command that the server refused to run is retried lock by lock. One that may have run is
+// not.
 func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
 	cut := (&Failure{Kind: Permission, Ran: core.Maybe}).Answer()
@@ -164,8 +163,8 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	require.False(t, b.split(), "only once")
 }
 
-// A renewal that was refused as a whole is tried for each lease, so that a
-// forbidden name costs no other its lease.
+// A renewal that was refused as a whole is tried for each lease, so that a forbidden name costs no
+// other its lease.
 func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
 	longer := renewal("d", 3)
 	longer.Lease = 2 * lease
@@ -185,8 +184,7 @@ func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
 	}
 }
 
-// Once a server has refused a script because of its slots, no two locks share
-// one.
+// Once a server has refused a script because of its slots, no two locks share one.
 func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4)))
 	const text = "CROSSSLOT Keys in request don't hash to the same slot"

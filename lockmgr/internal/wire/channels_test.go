@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each script publishes on the channels that are used, and counts the subscribers of sharded ones if
-// it can.
+// Each script publishes on the channels that are used, and counts the subscribers of sharded ones
+// if it can.
 func TestScript_Channels(t *testing.T) {
 	publishing := []*Script{Acquire, acquireMany, release, releaseMany, reserve, force, fairAcquire, fairTransfer, fairRelease, permitsAcquire, permitsRelease, permitsReturn, permitsLimit, permitsDelete, rwAcquire, rwTransfer, rwRelease, severalRelease}
 	for _, s := range publishing {

@@ -325,7 +325,8 @@ func (e *CredentialsError) Error() string { return "no credentials: " + e.Err.Er
 
 func (e *CredentialsError) Unwrap() error { return e.Err }
 
-// dialHints are hints for error replies to the first commands of a connection, by a part of their text.
+// dialHints are hints for error replies to the first commands of a connection, by a part of their
+// text.
 var dialHints = map[string]string{
 	"No such master with that name": "the Sentinels watch no master of that name: see SENTINEL MASTERS",
 	"'SENTINEL'":                    "this is no Sentinel: with master_set the addresses are those of Sentinels",

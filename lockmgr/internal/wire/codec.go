@@ -106,8 +106,7 @@ func (c *Command) names() []string {
 	return out
 }
 
-// A format says how the operations of one verb become commands, and how the
-// answers are read.
+// A format says how the operations of one verb become commands, and how the answers are read.
 type format struct {
 	// write writes a command for one operation.
 	write func(e *encoder, op *core.Op, c *Command)
@@ -163,12 +162,12 @@ func flag(is bool) string {
 	return "0"
 }
 
-// OwnChannel returns the channel that wakes the waiters of a manager, or of a set, for a name of which the server
-// keeps the order.
+// OwnChannel returns the channel that wakes the waiters of a manager, or of a set, for a name of
+// which the server keeps the order.
 func OwnChannel(k core.Kind, manager, name string) string { return ChannelOf(k, name) + ":" + manager }
 
-// LineChannel returns the channel by which the server counts the managers that may stand in the line of
-// a name. No message is published there.
+// LineChannel returns the channel by which the server counts the managers that may stand in the
+// line of a name. No message is published there.
 func LineChannel(k core.Kind, name string) string { return ChannelOf(k, name) + ":line" }
 
 // KindName returns the name of a kind of lock.

@@ -41,8 +41,8 @@ type Greeter struct {
 	closed   bool
 }
 
-// QuestionTime bounds a question to a server. The caller may stop waiting earlier. The question goes
-// on, because the client may be dialling for the question. The client makes one dial for all
+// QuestionTime bounds a question to a server. The caller may stop waiting earlier. The question
+// goes on, because the client may be dialling for the question. The client makes one dial for all
 // commands that wait for a connection, and ends the dial with the context of the first command.
 const QuestionTime = 10 * time.Second
 

@@ -70,8 +70,9 @@ func (s *connectorScene) within(limit time.Duration) (*Failure, time.Duration) {
 	return answers[0].Failure, time.Since(begin)
 }
 
-// After the end of a connection one PING comes before the next commands. All wait for the same one, each with
-// its own time-out. A command that waits no longer was not sent, and does not end the PING.
+// After the end of a connection one PING comes before the next commands. All wait for the same one,
+// each with its own time-out. A command that waits no longer was not sent, and does not end the
+// PING.
 func TestConnector_PingBeforeCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConnectorScene(t)
@@ -113,8 +114,8 @@ func (c helloClient) Do(ctx context.Context, command rueidis.Completed) rueidis.
 	return c.pingClient.Do(ctx, command)
 }
 
-// The first greeting of a client that is not connected yet is HELLO. What meet returns refuses commands,
-// until meet has returned nil. If the user may not send HELLO, commands are sent.
+// The first greeting of a client that is not connected yet is HELLO. What meet returns refuses
+// commands, until meet has returned nil. If the user may not send HELLO, commands are sent.
 func TestConnector_UseLater(t *testing.T) {
 	hello, asked := "%1\r\n+mode\r\n+standalone\r\n", 0
 	client := fakeServer(t, func(args []string) string {
@@ -169,8 +170,9 @@ func TestConnector_RefusedPing(t *testing.T) {
 	})
 }
 
-// The server refuses the connection, for instance because the user was deleted. The command fails with the
-// server's reason, and there is one PING for it. When the user is back, the next command succeeds.
+// The server refuses the connection, for instance because the user was deleted. The command fails
+// with the server's reason, and there is one PING for it. When the user is back, the next command
+// succeeds.
 func TestConnector_RefusedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConnectorScene(t)
@@ -204,8 +206,8 @@ func TestConnector_NoAnswer(t *testing.T) {
 	})
 }
 
-// A connection that ends during the PING may be the one that the next command would have taken. So there is
-// another PING, but not for ever.
+// A connection that ends during the PING may be the one that the next command would have taken. So
+// there is another PING, but not for ever.
 func TestConnector_EndedDuringAPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConnectorScene(t)

@@ -56,7 +56,8 @@ func (d *Deadline) finish() {
 	}
 }
 
-// Close releases what d keeps in its parent. The context of the last round trip must not be used any more.
+// Close releases what d keeps in its parent. The context of the last round trip must not be used
+// any more.
 func (d *Deadline) Close() {
 	d.finish()
 	if d.current != nil {
@@ -65,7 +66,8 @@ func (d *Deadline) Close() {
 	}
 }
 
-// StartOnce returns a context for one round trip, as Start does. end must be called after the round trip.
+// StartOnce returns a context for one round trip, as Start does. end must be called after the round
+// trip.
 func StartOnce(parent context.Context, timeout time.Duration) (ctx context.Context, end func()) {
 	d := NewDeadline(parent, timeout)
 	return d.Start(), d.Close

@@ -17,8 +17,8 @@
 // nothing for other masters. A second lane sends each command by itself, because the slot may move
 // on meanwhile.
 //
-// Another node, perhaps of another cluster, may get the address of a master. Each script carries the
-// ID of the node that is meant, and does nothing at another node: see package cluster.
+// Another node, perhaps of another cluster, may get the address of a master. Each script carries
+// the ID of the node that is meant, and does nothing at another node: see package cluster.
 //
 // The client of Sentinel knows one master at a time. When Sentinels replace the master, the new
 // master gets a new lane.
@@ -33,8 +33,8 @@
 // under way, the next batch has at least as many tasks as all of them together, or 256, and four
 // batches are under way at most. So few callers have round trips of their own, and many share large
 // batches. If a round trip takes a millisecond or more, tasks wait for others only while sixteen
-// batches are under way, or a task for each 16 µs of the round trip. Handoffs and releases go before
-// acquires.
+// batches are under way, or a task for each 16 µs of the round trip. Handoffs and releases go
+// before acquires.
 //
 // Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
 // another master. So the core knows whether the master of a queued operation answers.
@@ -93,14 +93,14 @@
 //	queue   inspect
 //
 // line is the line of those who wait, with its hash, token the counter of a lock that is granted by
-// message, reader the end of a reader, and queue that of a fair lock. A server that refuses such keys
-// still serves plain and fair locks: each use of line and token may fail. All scripts give their keys
-// to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
+// message, reader the end of a reader, and queue that of a fair lock. A server that refuses such
+// keys still serves plain and fair locks: each use of line and token may fail. All scripts give
+// their keys to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
 //
 // If a further key is missing, the key may be at the other master. If a script would take a missing
-// key for expired, the script makes the server fail it before it writes: see readwrite_acquire.lua. So
-// the failure says that the script has recorded nobody. The failure concerns the locks of the command
-// only: the server is not in trouble.
+// key for expired, the script makes the server fail it before it writes: see readwrite_acquire.lua.
+// So the failure says that the script has recorded nobody. The failure concerns the locks of the
+// command only: the server is not in trouble.
 //
 // While the old master has the record of a lock, the old master runs the scripts of the lock. After
 // that, the old master answers with ASK, and the scripts run at the new master. Waiters still

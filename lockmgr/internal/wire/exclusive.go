@@ -90,8 +90,8 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 	},
 }})
 
-// terms writes the key, the lease and the number of tokens of an acquire or a transfer, and the key of
-// the token counter if the operation asks for tokens.
+// terms writes the key, the lease and the number of tokens of an acquire or a transfer, and the key
+// of the token counter if the operation asks for tokens.
 func (e *encoder) terms(op *core.Op, c *Command) {
 	c.Keys = append(c.Keys, op.Name)
 	if op.Tokens > 0 {
@@ -115,8 +115,8 @@ func (e *encoder) want(op *core.Op) string {
 	return strings.Join(words, " ")
 }
 
-// lineOfRelease returns the first argument of a release: "manager id" to leave the line, what want returns to
-// join the line, or nothing.
+// lineOfRelease returns the first argument of a release: "manager id" to leave the line, what want
+// returns to join the line, or nothing.
 func (e *encoder) lineOfRelease(op *core.Op) string {
 	if !op.Leaves {
 		return e.want(op)
@@ -150,8 +150,8 @@ func joinLease(e *encoder, op *core.Op, c *Command) {
 	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.Number))
 }
 
-// element is the pick of a script that returns an array with one answer for each
-// lock. An array of another length is a Failure.
+// element is the pick of a script that returns an array with one answer for each lock. An array of
+// another length is a Failure.
 func element(a *Answer, i, n int) Answer {
 	if a.Kind == Failed {
 		return *a

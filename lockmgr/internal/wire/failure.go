@@ -18,9 +18,9 @@ type Failure struct {
 	// Elsewhere reports whether another server of the cluster would answer. If so, the command did
 	// not run.
 	Elsewhere bool
-	// Scattered reports whether further locks are served. The user may not touch the record, the slot
-	// is being moved, so the keys are at two masters, or no master serves the slot. While a slot is
-	// being moved, a command for fewer keys may run.
+	// Scattered reports whether further locks are served. The user may not touch the record, the
+	// slot is being moved, so the keys are at two masters, or no master serves the slot. While a
+	// slot is being moved, a command for fewer keys may run.
 	Scattered bool
 	// Demoted reports whether the server may have become a replica. Either the server says so, or
 	// the server is loading its data, like a new replica.
@@ -49,8 +49,8 @@ const (
 	Closed   // the lane was closed: the command was not sent
 )
 
-// Unanswered reports whether the failure says that the server did not answer, or
-// could serve nobody. A nil Failure is an answer.
+// Unanswered reports whether the failure says that the server did not answer, or could serve
+// nobody. A nil Failure is an answer.
 func (f *Failure) Unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
 
 // at returns the failure with an address, unless the failure has an address already. A nil Failure
@@ -64,8 +64,8 @@ func (f *Failure) at(addr string) *Failure {
 	return &located
 }
 
-// General reports whether a failure may concern the connection or its server rather
-// than a lock. A nil Failure is an answer.
+// General reports whether a failure may concern the connection or its server rather than a lock. A
+// nil Failure is an answer.
 func (f *Failure) General() bool {
 	if f == nil {
 		return false
@@ -250,9 +250,8 @@ func (h *HangUp) failure(err error) *Failure {
 // halfDone is in the error of several_release.lua if the script has released some of the locks.
 const halfDone = "others were released"
 
-// deniedInScript reports whether an error text is a NOPERM for a command that a
-// script calls. Redis 7.0 names neither the command nor the key; from 7.2 on, and
-// in Valkey, the text says more.
+// deniedInScript reports whether an error text is a NOPERM for a command that a script calls. Redis
+// 7.0 names neither the command nor the key; from 7.2 on, and in Valkey, the text says more.
 func deniedInScript(text string) bool {
 	for _, phrase := range []string{
 		"ACL failure in script",

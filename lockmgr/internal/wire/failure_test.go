@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A script that finds a key missing, as its slot is being moved, fails before it writes the record. The
-// server serves other locks. Only a release of several locks may have released some of them.
+// A script that finds a key missing, as its slot is being moved, fails before it writes the record.
+// The server serves other locks. Only a release of several locks may have released some of them.
 func TestFailure_OfASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// fakeServer returns a client of a server that answers by reply, once the first commands of a connection are over.
+// fakeServer returns a client of a server that answers by reply, once the first commands of a
+// connection are over.
 func fakeServer(t *testing.T, reply func(args []string) string) rueidis.Client {
 	var served sync.WaitGroup
 	c, err := rueidis.NewClient(rueidis.ClientOption{

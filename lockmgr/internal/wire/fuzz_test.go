@@ -15,8 +15,8 @@ import (
 //
 //	go test ./lockmgr/internal/wire -run '^$' -fuzz FuzzAnswer_OnlyAGrantIsAGrant -fuzztime 60s
 
-// FuzzLease_IsRoundedUp checks that a record never ends before the lease that was
-// asked for, nor a millisecond or more after it.
+// FuzzLease_IsRoundedUp checks that a record never ends before the lease that was asked for, nor a
+// millisecond or more after it.
 func FuzzLease_IsRoundedUp(f *testing.F) {
 	const longest = 100 * 365 * 24 * time.Hour
 	for _, d := range []time.Duration{10 * time.Millisecond, 10*time.Millisecond + 1, 30 * time.Second, 30*time.Second - 1, 10500 * time.Microsecond, longest, longest - 1} {
@@ -34,8 +34,8 @@ func FuzzLease_IsRoundedUp(f *testing.F) {
 	})
 }
 
-// A builder makes replies of any shape from bytes, as the client returns them: only
-// a text has a Text, and only an array has items.
+// A builder makes replies of any shape from bytes, as the client returns them: only a text has a
+// Text, and only an array has items.
 type builder struct{ rest []byte }
 
 func (b *builder) next() byte {
@@ -88,10 +88,10 @@ func (b *builder) reply(depth int) Answer {
 	}
 }
 
-// FuzzAnswer_OnlyAGrantIsAGrant decodes replies of any shape for every verb. A reply
-// must count as a success if and only if it has the shape that the script's header
-// gives for success, and likewise for a refusal. Any other reply must have an error
-// of a known kind, and must not say that the script ran.
+// FuzzAnswer_OnlyAGrantIsAGrant decodes replies of any shape for every verb. A reply must count as
+// a success if and only if it has the shape that the script's header gives for success, and
+// likewise for a refusal. Any other reply must have an error of a known kind, and must not say that
+// the script ran.
 func FuzzAnswer_OnlyAGrantIsAGrant(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x01\x05", "\x01\xff", "\x02\x017", "\x02\x010", "\x02\x02-5", "\x02\x041e10", "\x02\x1499999999999999999999",
@@ -206,8 +206,8 @@ func typed(f *Failure) error {
 	return typedError{f}
 }
 
-// requireTyped checks that a failure is of a known kind, has an error and does not
-// claim that the command ran.
+// requireTyped checks that a failure is of a known kind, has an error and does not claim that the
+// command ran.
 func requireTyped(t *testing.T, f *Failure) {
 	require.NotNil(t, f)
 	require.LessOrEqual(t, f.Kind, Topology)
@@ -215,9 +215,9 @@ func requireTyped(t *testing.T, f *Failure) {
 	require.NotEqual(t, core.Yes, f.Ran)
 }
 
-// FuzzError_TextsAreTyped checks that each error text of a server becomes a failure
-// of a known kind with that text. The command counts as "did not run" only for the
-// words that servers send before they write anything. It never counts as done.
+// FuzzError_TextsAreTyped checks that each error text of a server becomes a failure of a known kind
+// with that text. The command counts as "did not run" only for the words that servers send before
+// they write anything. It never counts as done.
 func FuzzError_TextsAreTyped(f *testing.F) {
 	for word := range serverCodes {
 		f.Add(word)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A slot is in trouble until an operation in it ends otherwise. The trouble counts for waits that began before
-// it. For later ones it counts for rememberFailure.
+// A slot is in trouble until an operation in it ends otherwise. The trouble counts for waits that
+// began before it. For later ones it counts for rememberFailure.
 func TestSlotTroubles(t *testing.T) {
 	const at, slot = time.Minute, 7
 	trouble := &Failure{Kind: Unavailable, Scattered: true}
@@ -98,7 +98,8 @@ func laneTo(t *testing.T, s Server) *Lane {
 	return l
 }
 
-// At a server that does not answer, a call fails after the time-out, however many tasks wait before it.
+// At a server that does not answer, a call fails after the time-out, however many tasks wait before
+// it.
 func TestLane_CallFailsInItsTime(t *testing.T) {
 	for name, before := range map[string]int{"alone": 0, "behind operations": 10_000} {
 		t.Run(name, func(t *testing.T) {

@@ -275,9 +275,9 @@ func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 // worthSending reports whether a sender should take a batch of anything but renewals now. While
 // batches are under way, the next batch has at least as many tasks as all of them together, or
 // maxBatch. So each of two callers has round trips of its own, and many callers share few large
-// batches: each batch costs the server and us a system call each way. A far server makes a task wait
-// for long. So a task for a far server waits for others only if all senders are busy, or if so many
-// tasks are under way that one ends within each batchCost.
+// batches: each batch costs the server and us a system call each way. A far server makes a task
+// wait for long. So a task for a far server waits for others only if all senders are busy, or if so
+// many tasks are under way that one ends within each batchCost.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
 	switch {
@@ -367,8 +367,8 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 				c.taken.Store(true)
 			}
 		}
-		// Leases count from here: after the wait in our own queue, before the
-		// client gets the command.
+		// Leases count from here: after the wait in our own queue, before the client gets the
+		// command.
 		now := l.cfg.Now()
 		b.build(now)
 		if l.ctx.Err() != nil {

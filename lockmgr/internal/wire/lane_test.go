@@ -40,8 +40,8 @@ func verbsOf(tasks []task) map[core.Verb]int {
 	return out
 }
 
-// Many renewals take few round trips if the server is far away, and occupy one nearby for no
-// longer than a round trip. Where more are queued than that allows, a batch takes an eighth.
+// Many renewals take few round trips if the server is far away, and occupy one nearby for no longer
+// than a round trip. Where more are queued than that allows, a batch takes an eighth.
 func TestLane_RenewalsOfABatch(t *testing.T) {
 	for _, c := range []struct {
 		trip          time.Duration
@@ -67,8 +67,8 @@ func TestLane_RenewalsOfABatch(t *testing.T) {
 	require.Equal(t, 3*maxRenewed, l.renewalsNow())
 }
 
-// The round trip follows the server within some hundred answers, and does not end with a failure. A lane with
-// renewals only knows it, too.
+// The round trip follows the server within some hundred answers, and does not end with a failure. A
+// lane with renewals only knows it, too.
 func TestHealth_RoundTrip(t *testing.T) {
 	const ms = time.Millisecond
 	l := queued(10_000, 0, 0)
@@ -208,7 +208,8 @@ func TestHealth_OldFailure(t *testing.T) {
 	require.Nil(t, h.failing(0, time.Second))
 }
 
-// laneOver returns a lane to a batchServer at an instant, and functions that submit tasks and answer a batch.
+// laneOver returns a lane to a batchServer at an instant, and functions that submit tasks and
+// answer a batch.
 func laneOver(server *batchServer, now *time.Duration) (l *Lane, submit func(n int), answer func()) {
 	l = NewLane(Config{
 		Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return *now },
@@ -293,8 +294,8 @@ func (s *batchServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	<-s.answer
 }
 
-// Where one sender is enough it is always the same one: only that one needs a
-// connection of its own.
+// Where one sender is enough it is always the same one: only that one needs a connection of its
+// own.
 func TestLane_OneSenderServesAFewCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Lane{cfg: Config{Now: func() time.Duration { return 0 }}}

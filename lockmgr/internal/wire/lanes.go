@@ -96,8 +96,8 @@ type Cluster struct {
 const (
 	// layoutEvery is how often the layout is asked for.
 	layoutEvery = 10 * time.Second
-	// layoutSoon is the time between two looks in the first suspectTime after lookSoon: a
-	// failover takes seconds.
+	// layoutSoon is the time between two looks in the first suspectTime after lookSoon: a failover
+	// takes seconds.
 	layoutSoon  = 500 * time.Millisecond
 	suspectTime = 30 * time.Second
 	// layoutPause is the least time between two looks.

@@ -100,8 +100,8 @@ func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 	})
 }
 
-// Submit notes at which master an operation waits. One that a master redirects, and one on several names,
-// is reported when it waits at another master.
+// Submit notes at which master an operation waits. One that a master redirects, and one on several
+// names, is reported when it waits at another master.
 func TestLanes_TellWhereAnOperationWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(addr string) Server {
@@ -149,8 +149,8 @@ func (s *movedServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 	}
 }
 
-// A refusal that names no address goes to a lane that finds the master of each command. If that lane hangs,
-// no other one is delayed.
+// A refusal that names no address goes to a lane that finds the master of each command. If that
+// lane hangs, no other one is delayed.
 func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moved := func(name string) bool { return SlotOf(name) >= Slots/2 }
@@ -208,8 +208,8 @@ func redirectionTo(t *testing.T, addr string) *Failure {
 	return failureOf(c.Do(t.Context(), c.B().Get().Key("x").Build()).Error())
 }
 
-// Each master that others name has a lane of its own. One that hangs delays no other. A wait for a name of
-// the one that hangs ends with a failure.
+// Each master that others name has a lane of its own. One that hangs delays no other. A wait for a
+// name of the one that hangs ends with a failure.
 func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 	hung, other := nameInSlot(0), nameInSlot(1)
 	to := map[int]*Failure{0: redirectionTo(t, "h:1"), 1: redirectionTo(t, "c:1")}
@@ -261,7 +261,8 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 	})
 }
 
-// Close answers each operation, whichever lane has it. It makes no lane for what a master redirects then.
+// Close answers each operation, whichever lane has it. It makes no lane for what a master redirects
+// then.
 func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
 	for name, f := range map[string]*Failure{"without an address": &Failure{Kind: Unavailable, Ran: core.No, Elsewhere: true, Err: errors.New("not known")}, "redirected": redirectionTo(t, "h:1")} {
 		t.Run(name, func(t *testing.T) {
@@ -296,8 +297,8 @@ func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
 
 func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExceeded }
 
-// When a slot moves, its operations take the lane of the new master. What no master serves
-// stays where it was.
+// When a slot moves, its operations take the lane of the new master. What no master serves stays
+// where it was.
 func TestLanes_FollowTheLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
@@ -412,8 +413,8 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 	})
 }
 
-// A lane for redirections is closed after laneRest, but not while an operation is under way on it. The next
-// redirection makes another one.
+// A lane for redirections is closed after laneRest, but not while an operation is under way on it.
+// The next redirection makes another one.
 func TestLanes_CloseALaneForRedirections(t *testing.T) {
 	const look = layoutEvery + 2*layoutPause
 	to := map[int]*Failure{0: redirectionTo(t, "h:1")}
@@ -450,8 +451,8 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 	})
 }
 
-// Numbers are used again: the core knows few. So two masters that serve slots at a time never have the
-// same one, however many there were.
+// Numbers are used again: the core knows few. So two masters that serve slots at a time never have
+// the same one, however many there were.
 func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
@@ -470,7 +471,8 @@ func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 	})
 }
 
-// The failure of an operation has no address if the master that redirected it does not know the host.
+// The failure of an operation has no address if the master that redirected it does not know the
+// host.
 func TestLanes_RedirectionToAnUnknownHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := func(string) Server { return &shardServer{} }
@@ -593,8 +595,8 @@ func (c *layoutServer) noteGone(shard uint8) {
 	c.gone = append(c.gone, shard)
 }
 
-// takeLeft returns how often a master without slots was told since the last call, and the numbers of
-// those whose lanes were closed.
+// takeLeft returns how often a master without slots was told since the last call, and the numbers
+// of those whose lanes were closed.
 func (c *layoutServer) takeLeft() (left int, gone []uint8) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,8 +36,8 @@ var (
 	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsEnd, tagLineSuffix, tagWantsSuffix}
 )
 
-// IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a colon
-// and a name with a brace; a name with a brace and a suffix; or the key of a process record.
+// IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a
+// colon and a name with a brace; a name with a brace and a suffix; or the key of a process record.
 func IsReserved(name string) bool {
 	if strings.HasPrefix(name, ProcessPrefix) {
 		return true
@@ -105,8 +105,8 @@ func wantsKey(name string) string { return tagged(name) + wantsSuffix }
 // TakenKey returns the key of the set of the permits of a name that are taken.
 func TakenKey(name string) string { return tagged(name) + takenSuffix }
 
-// TakenPattern matches all keys that TakenKey returns. With more text behind the star, a long key would
-// cost the server the product of the two lengths.
+// TakenPattern matches all keys that TakenKey returns. With more text behind the star, a long key
+// would cost the server the product of the two lengths.
 const TakenPattern = "*" + takenSuffix
 
 // NameOfTaken returns what comes before the suffix of TakenKey in key. ok is false if key does not

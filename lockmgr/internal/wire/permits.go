@@ -259,9 +259,9 @@ func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	return s, true
 }
 
-// A PermitID is how the server knows a permit: 16 bytes. An ID of this library has the first
-// eight bytes of the manager's UUID, six bytes of the number of the hold, and two bytes of the
-// permit's position in the hold.
+// A PermitID is how the server knows a permit: 16 bytes. An ID of this library has the first eight
+// bytes of the manager's UUID, six bytes of the number of the hold, and two bytes of the permit's
+// position in the hold.
 type PermitID [16]byte
 
 // Permit returns the ID of permit i of hold n of a manager.
@@ -293,7 +293,8 @@ func (e *encoder) permitHolder(n uint64) string {
 	return e.chunk.String()[start:]
 }
 
-// Ours reports whether a message on the channel of a name is of a script of this library: see line.lua.
+// Ours reports whether a message on the channel of a name is of a script of this library: see
+// line.lua.
 func Ours(message string) bool { return len(message) > 1 && message[0] == '0' }
 
 // Served reports whether that script has served the line of the name.

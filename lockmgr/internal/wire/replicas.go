@@ -155,9 +155,10 @@ func (c *confirmer) take(out []core.Reply) []core.Reply {
 	return out
 }
 
-// unconfirmed returns the failure for which a request for a name, made at asked, is unanswered at now, or
-// nil. There are two reasons: a reply about the name has waited for replicas for leastQuiet or longer, or
-// the newest question to the replicas has failed since asked and within rememberFailure.
+// unconfirmed returns the failure for which a request for a name, made at asked, is unanswered at
+// now, or nil. There are two reasons: a reply about the name has waited for replicas for leastQuiet
+// or longer, or the newest question to the replicas has failed since asked and within
+// rememberFailure.
 func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,8 +244,8 @@ func unrenewed(b *batch, t *task) *Failure {
 	return nil
 }
 
-// ask renews the leases of a batch, and waits for replicas if a lease was renewed. ask returns nil, or why the whole
-// batch has failed.
+// ask renews the leases of a batch, and waits for replicas if a lease was renewed. ask returns nil,
+// or why the whole batch has failed.
 func (c *confirmer) ask(b *batch) *Failure {
 	if c.ctx.Err() != nil {
 		return &Failure{Kind: Closed, Final: true}
@@ -273,9 +274,9 @@ func (c *confirmer) ask(b *batch) *Failure {
 	return nil
 }
 
-// write renews the leases of a batch, and then writes at a record whose lease was renewed. found reports that such a
-// record was written. If no lease was renewed, found is false and f is nil: unrenewed has the reason of each operation.
-// f is why no replica can be asked.
+// write renews the leases of a batch, and then writes at a record whose lease was renewed. found
+// reports that such a record was written. If no lease was renewed, found is false and f is nil:
+// unrenewed has the reason of each operation. f is why no replica can be asked.
 func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})

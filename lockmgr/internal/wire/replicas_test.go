@@ -168,8 +168,8 @@ func locking(name string, id uint64) *core.Op {
 	return op
 }
 
-// A grant is told when enough replicas have it. What was refused is told at once. Grants that
-// come meanwhile share the next wait.
+// A grant is told when enough replicas have it. What was refused is told at once. Grants that come
+// meanwhile share the next wait.
 func TestReplicas_AreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &replicaServer{enough: 2, wait: 300 * time.Millisecond, refused: map[string]bool{"taken": true}}
@@ -200,7 +200,8 @@ func TestReplicas_AreWaitedFor(t *testing.T) {
 	})
 }
 
-// A name that has become forbidden fails alone, also if its lease is renewed by a command with others.
+// A name that has become forbidden fails alone, also if its lease is renewed by a command with
+// others.
 func TestReplicas_AForbiddenNameFailsAlone(t *testing.T) {
 	for _, forbidden := range []string{"a", "b", "c"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -231,7 +232,8 @@ func TestReplicas_EachForItsOwnReason(t *testing.T) {
 	}
 }
 
-// A reply by which a record is trusted for longer, or becomes another's, waits for replicas. Others do not.
+// A reply by which a record is trusted for longer, or becomes another's, waits for replicas. Others
+// do not.
 func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 300 * time.Millisecond
@@ -360,8 +362,8 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 	}
 }
 
-// The pool of the client is used up, so there is no connection. A grant fails after a time. One call for a
-// connection goes on. Close does not wait for it.
+// The pool of the client is used up, so there is no connection. A grant fails after a time. One
+// call for a connection goes on. Close does not wait for it.
 func TestReplicas_NoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &replicaServer{enough: 2, pool: make(chan struct{})}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// A TTL that exceeds a time.Duration is not read as a record without an end, nor as
-// one that has ended.
+// A TTL that exceeds a time.Duration is not read as a record without an end, nor as one that has
+// ended.
 func TestRecord_OfThousandsOfYears(t *testing.T) {
 	op := &core.Op{Verb: core.VerbAcquire}
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 1000, 18446744073710} {
@@ -20,8 +20,8 @@ func TestRecord_OfThousandsOfYears(t *testing.T) {
 	require.Negative(t, Decode(op, &Answer{Kind: Int, Int: -1}, fail).TTL)
 }
 
-// The reply to a renewal has a result for each lease: the first was renewed, the
-// second is lost, the third could not be renewed and may be tried again.
+// The reply to a renewal has a result for each lease: the first was renewed, the second is lost,
+// the third could not be renewed and may be tried again.
 func TestRenewal_TellsOfEachLease(t *testing.T) {
 	b := batchOf(tasks(renewal("a", 1), renewal("b", 2), renewal("c", 3)))
 	refused := Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 3}, {Kind: Text, Text: "OOM command not allowed"}}}
@@ -33,8 +33,8 @@ func TestRenewal_TellsOfEachLease(t *testing.T) {
 	require.Equal(t, OutOfMemory, b.answer(&b.tasks[2]).Failure.Kind)
 }
 
-// A release that joins the line says what the manager wants of the line, and shares no command. The reply
-// says whether the manager has joined.
+// A release that joins the line says what the manager wants of the line, and shares no command. The
+// reply says whether the manager has joined.
 func TestRelease_JoinsTheLine(t *testing.T) {
 	op := released("a", 1)
 	op.ID, op.Lined, op.Waits = 7, true, lease

@@ -150,8 +150,7 @@ func TestRoute_FailureLeavesTheOwnConnection(t *testing.T) {
 	})
 }
 
-// A failure on the shared connection does not concern a connection that was opened
-// meanwhile.
+// A failure on the shared connection does not concern a connection that was opened meanwhile.
 func TestRoute_OpenedDuringAFailure(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
 		w.batch(dedicateAfter, true)

@@ -18,8 +18,8 @@ type Server interface {
 // A Connection is a Server for the use of one sender only.
 type Connection interface {
 	Server
-	// Close closes the connection. A command under way gets a failure, and may have
-	// run. Close blocks for a second or more if the server is silent.
+	// Close closes the connection. A command under way gets a failure, and may have run. Close
+	// blocks for a second or more if the server is silent.
 	Close()
 }
 
@@ -67,7 +67,8 @@ type Config struct {
 	where     string // the address of the master, or of the one that others name
 }
 
-// A group is what a lane to one of several masters needs of the others: see Lanes. No method blocks.
+// A group is what a lane to one of several masters needs of the others: see Lanes. No method
+// blocks.
 type group interface {
 	// lookSoon makes the group look at the layout soon.
 	lookSoon()
@@ -110,8 +111,8 @@ type Replicas struct {
 
 // Observed is a command that was answered, or whose time-out has passed.
 type Observed struct {
-	// Command is the name of the script without the suffix "_many", or the first
-	// word of a command that is no script.
+	// Command is the name of the script without the suffix "_many", or the first word of a command
+	// that is no script.
 	Command string
 	Names   []string // of the locks that the script is for
 	Took    time.Duration

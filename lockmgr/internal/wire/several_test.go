@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// several returns an operation on a set of a plain lock and the read side of a
-// read-write lock.
+// several returns an operation on a set of a plain lock and the read side of a read-write lock.
 func several(verb core.Verb, tokens int64) *core.Op {
 	return &core.Op{Kind: core.Several, Verb: verb, Name: "a+b", Lease: lease, Number: 1, OtherNumbers: []uint64{1}, Tokens: tokens,
 		Items: []core.Item{{Name: "a"}, {Name: "b", Kind: core.ReadWrite, Side: core.Shared}}}
@@ -43,8 +42,7 @@ func TestSeveral_NamesOfACommand(t *testing.T) {
 	}
 }
 
-// What no script returns is an error. It says neither that a set is ours nor that it is
-// another's.
+// What no script returns is an error. It says neither that a set is ours nor that it is another's.
 func TestSeveral_BadReplies(t *testing.T) {
 	nothing := &Answer{Kind: Nil}
 	for _, tt := range []struct {
@@ -85,8 +83,8 @@ func TestSeveral_PartlyReleased(t *testing.T) {
 	}
 }
 
-// A refused try has kept the items before the refusal if it asked for that, unless it met another kind of
-// lock.
+// A refused try has kept the items before the refusal if it asked for that, unless it met another
+// kind of lock.
 func TestSeveral_Gathered(t *testing.T) {
 	for _, tt := range []struct {
 		gather time.Duration

@@ -26,12 +26,12 @@ import (
 // told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
-// A set may stand in the line of the item that refused its last try. If this try is refused by an earlier part,
-// it sends nothing to the slot of that item. So the undo also sends a release there, which leaves the line: else
-// the line would wait for a set that waits elsewhere.
+// A set may stand in the line of the item that refused its last try. If this try is refused by an
+// earlier part, it sends nothing to the slot of that item. So the undo also sends a release there,
+// which leaves the line: else the line would wait for a set that waits elsewhere.
 //
-// An acquire that gathers keeps what it has got before the refusal. The parts have the short lease of the
-// gathering. When the last part is taken, renewals give all parts the requested lease.
+// An acquire that gathers keeps what it has got before the refusal. The parts have the short lease
+// of the gathering. When the last part is taken, renewals give all parts the requested lease.
 //
 // The lease of a set counts from the first command that was sent for the set.
 type spread struct {
@@ -80,8 +80,8 @@ func inSeveralSlots(op *core.Op) bool {
 	return slices.ContainsFunc(op.Items[1:], func(it core.Item) bool { return SlotOf(it.Name) != first })
 }
 
-// newSpread divides an operation into parts by slot, in the order of slots. laneOf has the number of the
-// lane of each slot.
+// newSpread divides an operation into parts by slot, in the order of slots. laneOf has the number
+// of the lane of each slot.
 func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
 	s := &spread{all: all, op: op}
 	order := make([]int, len(op.Items))
@@ -112,8 +112,8 @@ func (s *spread) start() {
 	s.send(s.op.Verb, func(int) bool { return true })
 }
 
-// takeNext sends the acquires for the next slot. The first try of a set, which keeps nothing and stands in no
-// line, sends those for the next slots of one master at once.
+// takeNext sends the acquires for the next slot. The first try of a set, which keeps nothing and
+// stands in no line, sends those for the next slots of one master at once.
 func (s *spread) takeNext() {
 	s.step = stepTake
 	from := s.next
@@ -223,8 +223,8 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 	return s.granted(), true
 }
 
-// undo releases what was taken, or may have been, of the parts from index from on, and leaves the line in which
-// the set may stand if the acquire did not get there. end is the reply to give then.
+// undo releases what was taken, or may have been, of the parts from index from on, and leaves the
+// line in which the set may stand if the acquire did not get there. end is the reply to give then.
 func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 	tookAll := s.step == stepExtend // the replies are those of the renewals
 	undone := func(i int) bool {
@@ -243,14 +243,15 @@ func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 	return end, true
 }
 
-// inLineUnreached reports whether the set may stand in a line of a part that the acquire did not reach.
+// inLineUnreached reports whether the set may stand in a line of a part that the acquire did not
+// reach.
 func (s *spread) inLineUnreached(i int) bool {
 	at := s.op.StandsAt
 	return i >= s.next && (at == core.AnyItem || slices.Contains(s.parts[i].at, at-1))
 }
 
-// refusal returns the reply that others have an item of a part. item is the index of the item. The parts
-// before are taken.
+// refusal returns the reply that others have an item of a part. item is the index of the item. The
+// parts before are taken.
 func (s *spread) refusal(index, item int) core.Reply {
 	s.op.Sent = earliest(s.parts[:s.next])
 	p := &s.parts[index]
@@ -299,10 +300,11 @@ func (s *spread) granted() core.Reply {
 	return out
 }
 
-// extended goes on after the renewals of what was gathered. A part that was gone by then counts as refused:
-// that part and those after it are given back, and the next try, which follows at once, takes them again. The reply
-// says Gathered also if no part is left, so that the time of the gathering runs out. The tries after that do not
-// gather. If the lease is too short for the server, such a try comes too late, and its request fails.
+// extended goes on after the renewals of what was gathered. A part that was gone by then counts as
+// refused: that part and those after it are given back, and the next try, which follows at once,
+// takes them again. The reply says Gathered also if no part is left, so that the time of the
+// gathering runs out. The tries after that do not gather. If the lease is too short for the server,
+// such a try comes too late, and its request fails.
 func (s *spread) extended() (end core.Reply, ended bool) {
 	gone := -1
 	for i := range s.parts {

@@ -521,8 +521,8 @@ func TestSpread_Gathers(t *testing.T) {
 	})
 }
 
-// Whatever fails, and however late copies of commands run: a granted set is had in full, and
-// what the core is told of is enough to remove all of it.
+// Whatever fails, and however late copies of commands run: a granted set is had in full, and what
+// the core is told of is enough to remove all of it.
 func TestSpread_RandomFaults(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
@@ -614,8 +614,8 @@ func TestSpread_OneSlotIsOneCommand(t *testing.T) {
 	})
 }
 
-// The parts of a set that gathers have a short lease. They are renewed before the set is granted, so only the
-// renewals wait for replicas.
+// The parts of a set that gathers have a short lease. They are renewed before the set is granted,
+// so only the renewals wait for replicas.
 func TestSpread_GatheredPartsAreUnfinished(t *testing.T) {
 	all, _, _ := spreadNames()
 	for _, gather := range []time.Duration{0, time.Millisecond} {

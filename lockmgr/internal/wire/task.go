@@ -12,8 +12,8 @@ type task struct {
 	op   *core.Op
 	call *call
 
-	// at is the index of the task's command in the batch. index is the position of
-	// the operation in a shared command, or alone.
+	// at is the index of the task's command in the batch. index is the position of the operation in
+	// a shared command, or alone.
 	at, index int
 }
 

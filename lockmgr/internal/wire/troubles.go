@@ -41,7 +41,8 @@ func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, anywhere bo
 	s.count.Store(int32(len(s.of)))
 }
 
-// failing returns the failure for which a request in a slot, made at asked, is unanswered at now, or nil.
+// failing returns the failure for which a request in a slot, made at asked, is unanswered at now,
+// or nil.
 func (s *slotTroubles) failing(slot int, asked, now time.Duration) *Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()

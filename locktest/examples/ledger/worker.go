@@ -1,6 +1,6 @@
-// Package ledger is an example of a service and of its tests. A worker writes to a
-// ledger, and it must not write without its lock. Its tests take the lock away, freeze
-// the server and cut the network, in fake time.
+// Package ledger is an example of a service and of its tests. A worker writes to a ledger, and it
+// must not write without its lock. Its tests take the lock away, freeze the server and cut the
+// network, in fake time.
 package ledger
 
 import (
@@ -14,8 +14,8 @@ import (
 // Name is the name of the lock.
 const Name = "ledger"
 
-// A Ledger stores entries. Append blocks until the entry is stored. It refuses a token
-// that is smaller than one it has seen.
+// A Ledger stores entries. Append blocks until the entry is stored. It refuses a token that is
+// smaller than one it has seen.
 type Ledger interface {
 	Append(ctx context.Context, writer string, token int64) error
 }
@@ -28,8 +28,8 @@ type Worker struct {
 	Every   time.Duration // between two entries, and before another try
 }
 
-// Run writes until ctx ends, and returns the error of ctx. After a loss of the lock, or
-// a failure that may pass, it begins again. Other errors end it.
+// Run writes until ctx ends, and returns the error of ctx. After a loss of the lock, or a failure
+// that may pass, it begins again. Other errors end it.
 func (w *Worker) Run(ctx context.Context) error {
 	for {
 		err := w.Manager.Do(ctx, Name, w.write, lockmgr.Fenced())
@@ -48,8 +48,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// write appends an entry at once and then periodically, until ctx ends. The context
-// ends when the lock is lost.
+// write appends an entry at once and then periodically, until ctx ends. The context ends when the
+// lock is lost.
 func (w *Worker) write(ctx context.Context, lock *lockmgr.Lock) error {
 	tick := time.NewTicker(w.Every)
 	defer tick.Stop()

@@ -1,11 +1,11 @@
-// Package agenda has the parts of a simulation in exact time: a queue of planned
-// events, and a generator of random numbers.
+// Package agenda has the parts of a simulation in exact time: a queue of planned events, and a
+// generator of random numbers.
 package agenda
 
 import "time"
 
-// A Queue holds functions to be called at an instant, in order of time. Those of one
-// instant are in the order in which they were put in.
+// A Queue holds functions to be called at an instant, in order of time. Those of one instant are in
+// the order in which they were put in.
 type Queue struct {
 	heap []happening
 	seq  uint64

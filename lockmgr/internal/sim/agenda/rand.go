@@ -39,8 +39,8 @@ func (r *Rand) Percent(p int) bool { return r.Next()%100 < uint64(p) }
 // Permille returns true with a probability of p/1000.
 func (r *Rand) Permille(p int) bool { return r.Next()%1000 < uint64(p) }
 
-// Evenly returns a length of time in [lo, hi]. All orders of magnitude in that range
-// are about equally likely.
+// Evenly returns a length of time in [lo, hi]. All orders of magnitude in that range are about
+// equally likely.
 func (r *Rand) Evenly(lo, hi time.Duration) time.Duration {
 	lo = max(lo, 1)
 	n := 1

@@ -1,6 +1,6 @@
 // Package server is the server of the simulations of the core: the scripts of package wire on the
-// keyspace of package luaserver. Operations are encoded and answers are read by package wire, as in the
-// library.
+// keyspace of package luaserver. Operations are encoded and answers are read by package wire, as in
+// the library.
 package server
 
 import (
@@ -93,8 +93,8 @@ func (s *Server) eval(text string, keys, args []string) any {
 	return s.Server.Run(s.engine.Engine, script, keys, args)
 }
 
-// Reply runs an operation of a manager and returns what the core is told. Its error is that of
-// the server.
+// Reply runs an operation of a manager and returns what the core is told. Its error is that of the
+// server.
 func (s *Server) Reply(manager string, op *core.Op) core.Reply {
 	a := answer(s.Run(wire.Encode(manager, op)))
 	return wire.Decode(op, &a, func(f *wire.Failure) error {
@@ -108,8 +108,8 @@ func (s *Server) Reply(manager string, op *core.Op) core.Reply {
 	})
 }
 
-// known reports whether an error is one that the library does not know, but that a script may
-// have: that of a token counter.
+// known reports whether an error is one that the library does not know, but that a script may have:
+// that of a token counter.
 func known(text string) bool {
 	return strings.HasPrefix(text, NotInteger) || strings.HasPrefix(text, Overflow)
 }
@@ -145,9 +145,9 @@ func answer(v any) wire.Answer {
 	panic(fmt.Sprintf("a reply of type %T", v))
 }
 
-// Fields returns the fields of a hash, which must not be changed, and the instant on the
-// server's clock up to which its key exists, core.Forever if it has no end. It returns nil
-// and zero if there is no such hash.
+// Fields returns the fields of a hash, which must not be changed, and the instant on the server's
+// clock up to which its key exists, core.Forever if it has no end. It returns nil and zero if there
+// is no such hash.
 func (s *Server) Fields(key string) ([]luaserver.Field, time.Duration) {
 	fields := s.Keyspace.Fields(key)
 	if fields == nil {

@@ -40,8 +40,8 @@ func texts() map[string]string {
 	return out
 }
 
-// TestServer_LikeRedis runs random calls of all scripts on a real server and here. The replies, the messages
-// and the keys must be the same, except for what both have read from their clocks.
+// TestServer_LikeRedis runs random calls of all scripts on a real server and here. The replies, the
+// messages and the keys must be the same, except for what both have read from their clocks.
 func TestServer_LikeRedis(t *testing.T) {
 	real := redistest.Start(t).Unrestricted()
 	c, err := resp.Dial(real.Addr(), time.Minute)
@@ -418,7 +418,8 @@ func shape(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// same compares two replies. Numbers that a clock has brought in may differ by a little: those are large.
+// same compares two replies. Numbers that a clock has brought in may differ by a little: those are
+// large.
 func (b *both) same(here, there any) bool {
 	switch x := here.(type) {
 	case []any:

@@ -13,20 +13,18 @@ type Config struct {
 	Clients []Client
 	// Hold is how long a caller holds the lock.
 	Hold time.Duration
-	// Time is how long the case runs. With Drain it is the most that it may
-	// take.
+	// Time is how long the case runs. With Drain it is the most that it may take.
 	Time time.Duration
-	// Drain makes each caller take the lock once. All of them wait while a
-	// stranger holds the lock for the first second; times count from its
-	// release. The case ends when the last caller has unlocked.
+	// Drain makes each caller take the lock once. All of them wait while a stranger holds the lock
+	// for the first second; times count from its release. The case ends when the last caller has
+	// unlocked.
 	Drain bool
-	// Hop is the extra time of each change of goroutine or thread, beside the few
-	// microseconds of an idle machine. In a manager these are the ways from a
-	// reply or an event to its goroutine, from there to the sender, and from a
-	// message to the watch of its channel. In a direct client they are the ways
-	// from a reply or a message to the thread, and from there to the sender. Each
-	// takes Hop/2 to Hop; one in four takes up to Hop more, one in four of these
-	// up to Hop more again, and so on.
+	// Hop is the extra time of each change of goroutine or thread, beside the few microseconds of
+	// an idle machine. In a manager these are the ways from a reply or an event to its goroutine,
+	// from there to the sender, and from a message to the watch of its channel. In a direct client
+	// they are the ways from a reply or a message to the thread, and from there to the sender. Each
+	// takes Hop/2 to Hop; one in four takes up to Hop more, one in four of these up to Hop more
+	// again, and so on.
 	Hop time.Duration
 	// Core is the configuration of the managers, except for Seed and Notices.
 	Core core.Config
@@ -44,15 +42,13 @@ type Client struct {
 	Direct bool
 	// Late is when the callers of a direct client begin.
 	Late time.Duration
-	// Distance is the time of one way between client and server, without jitter.
-	// Zero means nearby.
+	// Distance is the time of one way between client and server, without jitter. Zero means nearby.
 	Distance time.Duration
 	// Deaf reports whether its SUBSCRIBE gets no answer.
 	Deaf bool
 }
 
-// ShellConfig returns the configuration that package lockmgr gives to the core
-// if no option is set.
+// ShellConfig returns the configuration that package lockmgr gives to the core if no option is set.
 func ShellConfig() core.Config {
 	return core.Config{
 		Lease: 30 * time.Second, Margin: 2 * time.Millisecond,

@@ -4,11 +4,10 @@ import (
 	"time"
 )
 
-// A direct client has threads that share a subscription and nothing else. A
-// thread that is refused subscribes, tries again, and then waits for a permit
-// or for the end of the record's life. A message is a permit for one thread. If
-// none waits at that moment, the permit is kept. The client unsubscribes when no
-// thread needs the subscription.
+// A direct client has threads that share a subscription and nothing else. A thread that is refused
+// subscribes, tries again, and then waits for a permit or for the end of the record's life. A
+// message is a permit for one thread. If none waits at that moment, the permit is kept. The client
+// unsubscribes when no thread needs the subscription.
 type direct struct {
 	w    *world
 	id   int

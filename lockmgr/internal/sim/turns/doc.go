@@ -1,9 +1,8 @@
 // Package turns measures how clients share one lock, in simulated time.
 //
-// The clients are managers (the core with the shell's configuration) and
-// direct clients, which work as Redisson does: each thread sends its own
-// commands, and a message lets one thread try. All of them take the lock, hold
-// it, give it back and ask again. Nothing fails here: package sim tests
+// The clients are managers (the core with the shell's configuration) and direct clients, which work
+// as Redisson does: each thread sends its own commands, and a message lets one thread try. All of
+// them take the lock, hold it, give it back and ask again. Nothing fails here: package sim tests
 // failures.
 //
 //	caller ──▶ manager ──▶ link ──▶ server (one script at a time)
@@ -11,11 +10,10 @@
 //	   │          └──── link ──────────┘ │ reply
 //	   └─────── messages, another link ──┘
 //
-// The meter reads the record after each script. For each client it adds up the
-// time for which it had the record, its grants and its commands, and notes its
-// longest wait between two grants and its longest streak.
+// The meter reads the record after each script. For each client it adds up the time for which it
+// had the record, its grants and its commands, and notes its longest wait between two grants and
+// its longest streak.
 //
-// The same Config gives the same Result on every machine. Delays of a real process
-// (a goroutine's wake-up, a late timer, network jitter) are random numbers from
-// Config.Seed.
+// The same Config gives the same Result on every machine. Delays of a real process (a goroutine's
+// wake-up, a late timer, network jitter) are random numbers from Config.Seed.
 package turns

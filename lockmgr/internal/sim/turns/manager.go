@@ -56,8 +56,8 @@ func (n *manager) call(command, done func()) {
 	n.w.afterHop(func() { n.link.call(command, done) })
 }
 
-// A caller locks, holds and unlocks. Its functions are made once, because a
-// case has a million turns.
+// A caller locks, holds and unlocks. Its functions are made once, because a case has a million
+// turns.
 type caller struct {
 	req         *core.Request
 	ask, unlock func()
@@ -84,8 +84,7 @@ func (n *manager) message(from, payload string) {
 	n.w.afterHop(func() { n.heard(from, payload) })
 }
 
-// heard merges messages that the manager has not handled yet, as the watch of a
-// channel does.
+// heard merges messages that the manager has not handled yet, as the watch of a channel does.
 func (n *manager) heard(from, payload string) {
 	place := uint64(0)
 	if from != channel {

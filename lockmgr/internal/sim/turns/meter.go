@@ -11,13 +11,11 @@ type Result struct {
 	Clients []Share
 	// Time is how long the case took.
 	Time time.Duration
-	// Taken is how long there was a record. Idle is how long there was none while
-	// somebody waited.
+	// Taken is how long there was a record. Idle is how long there was none while somebody waited.
 	Taken, Idle time.Duration
 	Grants      int
 	Commands    int
-	// FirstHalf is, for a drain, how many grants of the first half each client
-	// got.
+	// FirstHalf is, for a drain, how many grants of the first half each client got.
 	FirstHalf []int
 }
 
@@ -30,8 +28,7 @@ type Share struct {
 	// Gap is the longest time that it waited without a grant.
 	Gap      time.Duration
 	Commands int
-	// Streak is the most grants in a row that it got while another client
-	// waited.
+	// Streak is the most grants in a row that it got while another client waited.
 	Streak int
 }
 

@@ -29,8 +29,7 @@ const (
 	leastOfFour = 0.2
 	longestGap  = 1500 * time.Millisecond // and the client's own round trips
 
-	// A drain may take 1.2 times as long as it did when managers shared out
-	// grants instead of time.
+	// A drain may take 1.2 times as long as it did when managers shared out grants instead of time.
 	drainBefore  = 18 * time.Millisecond // the mean of ten seeds
 	drainSlower  = 1.2
 	drainPartMin = 0.5 // of a fair part of the first half of all grants
@@ -38,8 +37,9 @@ const (
 
 var holds = []time.Duration{0, time.Millisecond, 10 * time.Millisecond}
 
-// shares is a case. Every client must get a grant at least every longestGap. If least is set, each of two
-// clients must also get this part of the time, and of the grants, and each of four leastOfFour.
+// shares is a case. Every client must get a grant at least every longestGap. If least is set, each
+// of two clients must also get this part of the time, and of the grants, and each of four
+// leastOfFour.
 type shares struct {
 	name    string
 	clients []Client
@@ -56,8 +56,8 @@ func managers(callers ...int) []Client {
 
 func threads(n int) Client { return Client{Name: fmt.Sprintf("J:%d", n), Callers: n, Direct: true} }
 
-// far returns a client like threads at a distance. Its messages come late, so a short pause of a manager is over before
-// the client tries.
+// far returns a client like threads at a distance. Its messages come late, so a short pause of a
+// manager is over before the client tries.
 func far(n int, distance time.Duration) Client {
 	c := threads(n)
 	c.Distance = distance
@@ -94,9 +94,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// On a slow machine the clients without local handoff leave the lock free for
-// longer between two turns. A manager that takes the lock in such a gap while it
-// stands back must go on standing back for most of the time that it owes.
+// On a slow machine the clients without local handoff leave the lock free for longer between two
+// turns. A manager that takes the lock in such a gap while it stands back must go on standing back
+// for most of the time that it owes.
 func TestTurns_OnASlowMachine(t *testing.T) {
 	skipIfRaced(t)
 	c := shares{"", append(managers(3), threads(50)), leastOfTwo}
@@ -105,8 +105,8 @@ func TestTurns_OnASlowMachine(t *testing.T) {
 	}
 }
 
-// skipIfRaced skips a test under the race detector, which would take half a minute
-// and find nothing in one goroutine.
+// skipIfRaced skips a test under the race detector, which would take half a minute and find nothing
+// in one goroutine.
 func skipIfRaced(t *testing.T) {
 	if raced.On {
 		t.Skip("SKIPPED: the race detector finds nothing in one goroutine")
@@ -132,8 +132,8 @@ func (c *shares) check(t *testing.T, hold time.Duration, r Result) {
 	}
 }
 
-// Managers with one caller each that asks again and again: a grant costs one command, because the release joins the
-// line for the next request.
+// Managers with one caller each that asks again and again: a grant costs one command, because the
+// release joins the line for the next request.
 func TestTurns_OneCommandAGrant(t *testing.T) {
 	skipIfRaced(t)
 	for n := 2; n <= 4; n++ {
@@ -144,8 +144,8 @@ func TestTurns_OneCommandAGrant(t *testing.T) {
 	}
 }
 
-// Pauses in which nobody is heard get shorter, so a client that subscribes and never takes the lock costs a manager
-// less than half of its grants.
+// Pauses in which nobody is heard get shorter, so a client that subscribes and never takes the lock
+// costs a manager less than half of its grants.
 func TestTurns_OneThatOnlySubscribes(t *testing.T) {
 	skipIfRaced(t)
 	cfg := Config{Seed: *seed, Clients: managers(10), Hold: 100 * time.Microsecond, Time: 2 * time.Second}
@@ -154,7 +154,8 @@ func TestTurns_OneThatOnlySubscribes(t *testing.T) {
 	require.Greater(t, run(t, cfg).Grants, alone.Grants/2)
 }
 
-// Each sixteenth of these pauses is long enough for a client that comes later, with a round trip of 2 ms.
+// Each sixteenth of these pauses is long enough for a client that comes later, with a round trip of
+// 2 ms.
 func TestTurns_AThreadBesideOneThatOnlySubscribes(t *testing.T) {
 	skipIfRaced(t)
 	late := far(1, time.Millisecond)

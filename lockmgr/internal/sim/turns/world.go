@@ -103,8 +103,7 @@ func (w *world) afterHop(do func()) {
 	w.queue.Put(w.now+w.hop(), do)
 }
 
-// run runs a command on the server at an instant and notes the holder. It returns
-// w.now.
+// run runs a command on the server at an instant and notes the holder. It returns w.now.
 func (w *world) run(now time.Duration, command func()) time.Duration {
 	w.server.Now = max(w.server.Now, now)
 	command()
@@ -128,7 +127,8 @@ func (w *world) holder() int {
 	return n
 }
 
-// reply runs an operation of a client. Its fields in the record are its number, then that of the hold.
+// reply runs an operation of a client. Its fields in the record are its number, then that of the
+// hold.
 func (w *world) reply(client int, op *core.Op) core.Reply {
 	op.Name = key
 	r := w.server.Reply(strconv.Itoa(client), op)
@@ -138,7 +138,8 @@ func (w *world) reply(client int, op *core.Op) core.Reply {
 	return r
 }
 
-// acquire takes the lock as a client of Redisson does, which knows no line. It returns for how long others have the lock.
+// acquire takes the lock as a client of Redisson does, which knows no line. It returns for how long
+// others have the lock.
 func (w *world) acquire(client int, number uint64, lease time.Duration) (ok bool, ttl time.Duration) {
 	if w.server.Exists(key) {
 		return false, time.Duration(w.server.Do("PTTL", key).(int64)) * time.Millisecond
