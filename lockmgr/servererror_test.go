@@ -110,3 +110,20 @@ func TestServerError_OfClose(t *testing.T) {
 	require.ErrorIs(t, err, lockmgr.ErrPermission)
 	require.NotErrorIs(t, err, lockmgr.ErrUnavailable)
 }
+
+// If a name of a set is forbidden while the set is held, Unlock removes the other names at once.
+func TestServerError_ForbiddenNameOfAHeldSet(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "locker", Password: secret}, lockmgr.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
+	set, err := m.LockAll(faults.Patient(t), lockmgr.All("app:1", "app:2", "app:3"), lockmgr.FixedLease(time.Hour))
+	require.NoError(t, err)
+	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:1", "~app:3")
+	require.ErrorIs(t, set.Unlock(faults.Patient(t)), lockmgr.ErrPermission)
+	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "app:1", "app:2", "app:3"))
+	faults.Do(t, s, "ACL", "SETUSER", "locker", "~*")
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "app:2") == "0" }, "the release is repeated")
+}

@@ -308,9 +308,8 @@ func (b *book) calm(name string, now time.Time) bool {
 			return false
 		}
 	}
-	for id, e := range b.managers { // one that may not touch its record, or another of a set, can't release it
-		forbidden := func(name string) bool { return w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) }
-		if w.recorded(name, id) && (forbidden(name) || w.set.kinds&sets != 0 && slices.ContainsFunc(w.names, forbidden)) {
+	for id, e := range b.managers { // one that may not touch its record can't release it
+		if w.recorded(name, id) && w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) {
 			return false
 		}
 	}

@@ -185,23 +185,39 @@ func (b *batch) close(s *shared) {
 	s.at = -1
 }
 
-// split adds a command for each lock of a shared command that was refused as a whole and did not
-// run. The reason may be the name of a single lock, which is forbidden, or that the names are in
-// several slots of a cluster, or in a slot that is being moved. split reports whether it added any
-// command. The answers to all further commands stay.
+// split adds a command for each lock of a shared command, and for each name in the release of a
+// set, that was refused as a whole and did not run. The reason may be a single name, which is
+// forbidden, or that the names are in several slots of a cluster, or in a slot that is being moved.
+// split reports whether it added any command. The answers to all further commands stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i := range b.tasks {
 		t := &b.tasks[i]
-		if b.commands[t.at].locks > 1 && b.refused(t.at) {
+		switch c := &b.commands[t.at]; {
+		case !b.refused(t.at):
+		case c.locks > 1:
 			if b.slots == nil && b.answers[t.at].Failure.Kind == Topology {
 				b.apart = true // from now on: the server refuses commands with keys of several slots
 			}
 			b.single(t)
+		case c.items > 1 && t.op.Verb == core.VerbRelease:
+			b.apiece(t)
 		}
 	}
 	b.makeAnswers()
 	return len(b.commands) > before
+}
+
+// apiece adds a release of each name of a set. The set's release stays refused, but may have run.
+func (b *batch) apiece(t *task) {
+	f := *b.answers[t.at].Failure
+	f.Ran = core.Maybe
+	b.answers[t.at] = f.Answer()
+	for i := range t.op.Items {
+		part := *t.op
+		part.Items = t.op.Items[i : i+1]
+		b.single(&task{op: &part})
+	}
 }
 
 // refused reports whether a command did not run for a reason that may concern a single lock of the

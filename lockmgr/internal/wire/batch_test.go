@@ -163,6 +163,24 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	require.False(t, b.split(), "only once")
 }
 
+// The release of a set that was refused as a whole is sent for each name, so that a forbidden name
+// keeps no other. Nothing else of a set is split.
+func TestBatch_RefusedReleaseOfASetIsSplit(t *testing.T) {
+	set := func(v core.Verb) *core.Op {
+		return &core.Op{Kind: core.Several, Verb: v, Lease: lease, Number: 1, OtherNumbers: []uint64{1}, Items: []core.Item{{Name: "a"}, {Name: "b"}}}
+	}
+	b := batchOf(tasks(set(core.VerbRelease), set(core.VerbAcquire), set(core.VerbRenew)))
+	b.answers[0], b.answers[1], b.answers[2] = refusal(Permission), refusal(Permission), refusal(Permission)
+	require.True(t, b.split())
+	require.Len(t, b.commands, 5)
+	require.Equal(t, []string{"a"}, b.commands[3].Keys)
+	require.Equal(t, []string{"b"}, b.commands[4].Keys)
+	require.False(t, b.split(), "only once")
+	for i, want := range []core.Ran{core.Maybe, core.No, core.No} {
+		require.Equal(t, want, replies(b)[i].Ran, "task %d", i)
+	}
+}
+
 // A renewal that was refused as a whole is tried for each lease, so that a forbidden name costs no
 // other its lease.
 func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
