@@ -120,7 +120,7 @@ local function count(text)
   return 0
 end
 local seen = count(string.match(try('HGET', waits, '@' .. manager) or '', '^%d+'))
-try('LINDEX', queue, 0)
+local top = try('LINDEX', queue, 0) -- who is first; false: nobody; nil: not known, see change
 try('ZSCORE', deadlines, manager)
 local late = seen > tonumber(ARGV[10])
 if late then
@@ -177,8 +177,17 @@ local function deadline(member)
   return score and tonumber(score) or nil
 end
 
+-- change changes the queue.
+local function change(...)
+  top = nil
+  return redis.call(...)
+end
+
 local function head()
-  return redis.call('LINDEX', queue, 0)
+  if top == nil then
+    top = redis.call('LINDEX', queue, 0)
+  end
+  return top
 end
 
 -- move moves the deadline of a member, if it has one. The member keeps what it has to wait, if a place
@@ -202,7 +211,7 @@ end
 -- up if the server has no memory for it.
 local function note()
   local unread, previous = {}, redis.call('LINDEX', queue, -1)
-  if previous and redis.call('EXISTS', waits) == 0 then
+  if previous and seen == 0 and redis.call('EXISTS', waits) == 0 then
     local all = redis.call('LRANGE', queue, 0, -1)
     for i = #all, 1, -1 do
       unread[#unread + 1] = all[i]
@@ -276,7 +285,7 @@ local function clean()
     if till and till > now and not (n and n < before) and not (known(first) and not n and silent(first)) then
       break
     end
-    redis.call('LPOP', queue)
+    change('LPOP', queue)
     redis.call('ZREM', deadlines, first)
     if not known(first) then
       redis.call('HDEL', waits, first)
@@ -285,7 +294,7 @@ local function clean()
   for i = 1, #leaving do
     local member = place(leaving[i])
     if redis.call('ZREM', deadlines, member) == 1 then
-      redis.call('LREM', queue, 1, member)
+      change('LREM', queue, 1, member)
     end
   end
   local first = head()
@@ -346,7 +355,7 @@ local function join(mine)
         new = not there[member]
       end
       if new then
-        redis.call('RPUSH', queue, member)
+        change('RPUSH', queue, member)
       end
     end
   end
@@ -367,7 +376,7 @@ local function refresh(mine)
     local n = number(member)
     if n and n < before then
       redis.call('ZREM', deadlines, member)
-      redis.call('LREM', queue, 1, member)
+      change('LREM', queue, 1, member)
     end
   end
   local noted, there, sum = {}, {}, 0
@@ -414,9 +423,9 @@ local function refresh(mine)
     end
   end
   if not sorted then
-    redis.call('DEL', queue)
+    change('DEL', queue)
     for i = 1, #all, 1000 do
-      redis.call('RPUSH', queue, unpack(all, i, math.min(i + 999, #all)))
+      change('RPUSH', queue, unpack(all, i, math.min(i + 999, #all)))
     end
   end
   for member in pairs(noted) do
@@ -537,7 +546,7 @@ local function give(first)
     return false
   end
   redis.call('ZREM', deadlines, first)
-  redis.call('LPOP', queue)
+  change('LPOP', queue)
   if not head() then
     redis.call('DEL', waits, deadlines)
   end
@@ -586,7 +595,7 @@ local function install(mine, least)
     redis.call('HDEL', lock, place(others[i]))
   end
   if redis.call('ZREM', deadlines, mine) == 1 then
-    redis.call('LREM', queue, 1, mine)
+    change('LREM', queue, 1, mine)
     if not head() then
       redis.call('DEL', waits, deadlines)
     end

@@ -23,7 +23,7 @@ clean()
 remember()
 expire()
 local told = 0
-if redis.call('EXISTS', lock) == 0 then
+if ours or redis.call('EXISTS', lock) == 0 then
   told = serve()
 end
 if type(told) == 'table' then
