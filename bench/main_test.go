@@ -71,11 +71,11 @@ func TestCommand_EachInSmall(t *testing.T) {
 		figures []string
 	}{
 		"fanout":        {"holdfast,poll,broadcast,one permit a message,one try a process,pass on in Redis,redsync tuned,bsm/redislock tuned,sync.Mutex", []string{"drain", "wait99", "heap"}},
-		"processes":     {"holdfast,one try a process", []string{"drain", "least", "streak"}},
+		"processes":     {"holdfast,one try a process", []string{"drain", "least", "streak", "across", "crossed"}},
 		"uncontended":   {"holdfast,raw batches,raw Do,2 x PING", []string{"pairs", "p50", "allocs"}},
 		"renewal":       {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
 		"idle":          {"holdfast,poll", []string{"commands", "goroutines"}},
-		"release":       {"holdfast,one permit a message", []string{"p50", "trips50", "ping"}},
+		"release":       {"holdfast,one permit a message,raw handover", []string{"p50", "trips50", "ping"}},
 		"kinds":         {"plain lock for all,one hold a reader", []string{"reads", "commands", "writes", "writemax"}},
 		"kinds sets":    {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
 		"kinds permits": {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands", "least", "most"}},

@@ -209,7 +209,7 @@ func (z sizes) plans(command string) []*plan {
 		for _, g := range []struct {
 			procs, turns int
 			hold, pause  time.Duration
-		}{{3, 100, 5 * time.Millisecond, 0}, {2, 300, time.Millisecond, 0}, {3, 100, 5 * time.Millisecond, 30 * time.Millisecond}} {
+		}{{3, 100, 5 * time.Millisecond, 0}, {2, 300, time.Millisecond, 0}, {2, z.pick(3000, 100), 0, 0}, {3, 100, 5 * time.Millisecond, 30 * time.Millisecond}} {
 			id := fmt.Sprintf("processes/waiters=%d/turns=%d/procs=%d/hold=%v", g.procs, g.turns, g.procs, g.hold)
 			title := fmt.Sprintf("%d processes with one caller each, %d turns, %s", g.procs, g.turns, heldFor(g.hold))
 			if g.pause > 0 {
@@ -217,7 +217,8 @@ func (z sizes) plans(command string) []*plan {
 			}
 			add(id, title,
 				"What a service with a few replicas does: nobody in the caller's own process waits, so each handoff is to another one. A wait begins with the unlock before, or with the end of the pause after that.",
-				measure.TakingTurnsFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Pause: g.pause, Settle: settle}, lockers...)
+				measure.TakingTurnsFigures, measure.Spec{Waiters: g.procs, Warm: warm, Turns: g.turns, Procs: g.procs, Hold: g.hold, Pause: g.pause, Settle: settle},
+				append(lockers, "raw handover")...)
 		}
 	case "uncontended":
 		for _, delay := range pick(z, []time.Duration{0, 250 * time.Microsecond, 2500 * time.Microsecond}, []time.Duration{0}) {
@@ -278,7 +279,7 @@ func (z sizes) plans(command string) []*plan {
 	case "release":
 		add("release", "From an unlock in one process to the grant in another",
 			"One waiter. Round trips are PINGs over a bare connection, sent between the rounds.",
-			measure.ReleaseFigures, measure.Spec{Rounds: z.pick(300, 60), Window: pick(z, 4*time.Second, time.Second)}, lockers...)
+			measure.ReleaseFigures, measure.Spec{Rounds: z.pick(300, 60), Window: pick(z, 4*time.Second, time.Second)}, append(lockers, "raw handover")...)
 	case "kinds":
 		every := pick(z, time.Second, 100*time.Millisecond)
 		for _, hold := range []time.Duration{0, time.Millisecond} {

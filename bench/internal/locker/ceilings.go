@@ -29,6 +29,10 @@ var ceilings = []Candidate{
 			return &single{r}, err
 		},
 	}, {
+		Name: "raw handover", Kind: Ceiling, NeedsServer: true,
+		About: "an unlock gives the lock to the client that waits and joins the line, in one script, and the grant is a message",
+		Open:  openHandover,
+	}, {
 		Name: "2 x PING", Kind: Ceiling, NeedsServer: true, Extra: []string{"ping"},
 		About: "two round trips in place of a pair: no script",
 		Open: func(ctx context.Context, c Config) (Locker, error) {

@@ -34,7 +34,7 @@ func TestCandidate_NamesAreUnique(t *testing.T) {
 // turn.
 func TestCandidate_ExcludesAndServesAll(t *testing.T) {
 	s := redistest.Start(t)
-	for _, name := range Names(Holdfast, Waker, Peer, Neighbour, ReadWrite, Permit, Fair) {
+	for _, name := range append(Names(Holdfast, Waker, Peer, Neighbour, ReadWrite, Permit, Fair), "raw handover") {
 		if name == "rueidislock" || name == "rueidislock tuned" {
 			continue // may leave a waiter behind, which a run reports
 		}
@@ -289,4 +289,49 @@ func TestCandidate_RawBatchesRun(t *testing.T) {
 		func() bool { return n.Load() > 10 }, func(int, time.Time) { n.Add(1) })
 	require.NoError(t, err)
 	require.Greater(t, n.Load(), int64(10))
+}
+
+// An unlock gives the lock to the client that waits, and joins the line for the next caller of its
+// own. A grant that no caller wants goes back.
+func TestCandidate_RawHandover(t *testing.T) {
+	s := redistest.Start(t)
+	c, _ := ByName("raw handover")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	a := redistest.Must(c.Open(ctx, Config{Addr: s.Addr()}))(t)
+	defer a.Close()
+	b := redistest.Must(c.Open(ctx, Config{Addr: s.Addr()}))(t)
+	defer b.Close()
+	server := func(want string, args ...string) {
+		t.Helper()
+		require.Eventually(t, func() bool { got, err := s.Do(args...); return err == nil && got == want }, 10*time.Second, time.Millisecond)
+	}
+	lock := func(l Locker) <-chan Held {
+		held := make(chan Held, 1)
+		go func() {
+			h, err := l.Lock(ctx, "n")
+			if err != nil {
+				t.Error(err)
+			}
+			held <- h
+		}()
+		return held
+	}
+	mine := func(l Locker) string { return l.(*handover).owner }
+
+	h := redistest.Must(a.Lock(ctx, "n"))(t)
+	waiting := lock(b)
+	server("1", "LLEN", lineKey("n"))
+	require.NoError(t, h.Unlock(ctx))
+	h = <-waiting
+	server(mine(b), "GET", "n")
+	server(mine(a), "LINDEX", lineKey("n"), "0")
+	waiting = lock(a)
+	require.NoError(t, h.Unlock(ctx))
+	h = <-waiting
+	server(mine(a), "GET", "n")
+	require.NoError(t, h.Unlock(ctx))
+	server("0", "EXISTS", "n", lineKey("n"))
+	h = redistest.Must(b.Lock(ctx, "n"))(t)
+	require.NoError(t, h.Unlock(ctx))
 }

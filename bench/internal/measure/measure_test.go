@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,7 @@ import (
 func TestJudge(t *testing.T) {
 	order := func(procs ...int) (out []grant) {
 		for i, p := range procs {
-			out = append(out, grant{int64(i), p})
+			out = append(out, grant{int64(i) * int64(time.Second), p})
 		}
 		return out
 	}
@@ -25,10 +26,10 @@ func TestJudge(t *testing.T) {
 		in   []grant
 		want shares
 	}{
-		"in turn":                  {order(0, 1, 0, 1, 0, 1, 0, 1), shares{1, 1, 1}},
-		"one after the other":      {order(0, 0, 0, 0, 1, 1, 1, 1), shares{0, 2, 4}},
-		"nobody else waits":        {order(0, 1, 1, 1), shares{1, 1, 1}},
-		"a run that others end in": {order(0, 1, 1, 0, 0, 0), shares{2.0 / 3, 4.0 / 3, 2}},
+		"in turn":                  {order(0, 1, 0, 1, 0, 1, 0, 1), shares{1, 1, 1, 1, 1}},
+		"one after the other":      {order(0, 0, 0, 0, 1, 1, 1, 1), shares{0, 2, 4, 0, 0}},
+		"nobody else waits":        {order(0, 1, 1, 1), shares{1, 1, 1, 1, 1}},
+		"a run that others end in": {order(0, 1, 1, 0, 0, 0), shares{2.0 / 3, 4.0 / 3, 2, 0.5, 0.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, judge(c.in, 2))

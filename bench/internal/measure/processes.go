@@ -23,8 +23,11 @@ var ProcessesFigures = append(slices.Concat(FanoutFigures, ShareFigures),
 )
 
 // TakingTurnsFigures are those of processes with one caller each. The holding times decide the
-// drain time, so the chart shows the longest wait.
-var TakingTurnsFigures = chart(ProcessesFigures, "waitmax", "commands")
+// drain time, so the charts show other figures.
+var TakingTurnsFigures = chart(append(slices.Clone(ProcessesFigures),
+	result.Figure{Key: "across", Name: "to another process", Unit: "/s", Better: result.Higher},
+	result.Figure{Key: "crossed", Name: "to another process", Unit: "% of grants", Better: result.Higher},
+), "waitmax", "commands", "across")
 
 // chart returns figures with charts of some of them only.
 func chart(figures []result.Figure, keys ...string) []result.Figure {
@@ -168,7 +171,9 @@ func processes(ctx context.Context, b *bench) error {
 	}
 	b.drained(began, grants, ends, used)
 	s := judge(order, b.Procs)
-	b.values["least"], b.values["most"], b.values["streak"] = 100*s.least, 100*s.most, float64(s.streak)
+	v := b.values
+	v["least"], v["most"], v["streak"] = 100*s.least, 100*s.most, float64(s.streak)
+	v["across"], v["crossed"] = s.across, 100*s.crossed
 	return nil
 }
 
@@ -182,9 +187,11 @@ type grant struct {
 type shares struct {
 	least, most float64 // of the fair share, while all had waiters enough
 	streak      int     // the most in a row of one process, while another waited
+	across      float64 // grants a second to another process than the one before
+	crossed     float64 // the part of the grants that went to another process
 }
 
-// judge puts the grants in order. The shares are those of the first half: in the end each process
+// judge puts the grants in order. All but the streak is of the first half: in the end each process
 // has had as many as it asked for.
 func judge(order []grant, procs int) shares {
 	slices.SortFunc(order, func(a, b grant) int { return int(a.at - b.at) })
@@ -192,12 +199,19 @@ func judge(order []grant, procs int) shares {
 	for _, g := range order {
 		left[g.proc]++
 	}
-	half := make([]int, procs)
-	for _, g := range order[:len(order)/2] {
+	first, half, across := order[:len(order)/2], make([]int, procs), 0
+	for i, g := range first {
 		half[g.proc]++
+		if i > 0 && g.proc != first[i-1].proc {
+			across++
+		}
 	}
-	fair := float64(len(order)/2) / float64(procs)
+	fair := float64(len(first)) / float64(procs)
 	s := shares{least: float64(slices.Min(half)) / fair, most: float64(slices.Max(half)) / fair}
+	if n := len(first) - 1; n > 0 {
+		s.across = float64(across) / time.Duration(first[n].at-first[0].at).Seconds()
+		s.crossed = float64(across) / float64(n)
+	}
 	run, last := 0, -1
 	for _, g := range order {
 		others := false
