@@ -17,17 +17,11 @@ var ceilings = []Candidate{
 	}, {
 		Name: "raw batches", Kind: Ceiling, NeedsServer: true,
 		About: "the same scripts by two senders in DoMulti batches: no waiting, no state",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return &batches{r}, err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return &batches{r} }),
 	}, {
 		Name: "raw Do", Kind: Ceiling, NeedsServer: true,
 		About: "the same scripts, each goroutine sends its own: no waiting, no state",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return &single{r}, err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return &single{r} }),
 	}, {
 		Name: "raw handover", Kind: Ceiling, NeedsServer: true,
 		About: "an unlock gives the lock to the client that waits and joins the line, in one script, and the grant is a message",
@@ -35,10 +29,7 @@ var ceilings = []Candidate{
 	}, {
 		Name: "2 x PING", Kind: Ceiling, NeedsServer: true, Extra: []string{"ping"},
 		About: "two round trips in place of a pair: no script",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return &pinger{r}, err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return &pinger{r} }),
 	},
 }
 

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -122,11 +121,7 @@ func (d *direct) wait(ctx context.Context, name string, try func() (bool, time.D
 // take tries once.
 func (d *direct) take(ctx context.Context, h *directHeld) (bool, time.Duration, error) {
 	c := d.client.B().Evalsha().Sha1(d.acquire).Numkeys(1).Key(h.name).Arg(d.lease, h.owner).Build()
-	ttl, err := d.client.Do(ctx, c).AsInt64()
-	if rueidis.IsRedisNil(err) {
-		return true, 0, nil
-	}
-	return false, time.Duration(ttl) * time.Millisecond, err
+	return granted(d.client.Do(ctx, c))
 }
 
 // join returns when the subscription is confirmed.
@@ -178,11 +173,7 @@ func (h *directHeld) Unlock(ctx context.Context) error {
 	latch := "redisson_unlock_latch:{" + h.name + "}:" + h.owner
 	c := d.client.B().Evalsha().Sha1(d.release).Numkeys(3).Key(h.name, channelOf(h.name), latch).
 		Arg(h.owner, d.lease, strconv.FormatInt(latchLife.Milliseconds(), 10)).Build()
-	free, err := d.client.Do(ctx, c).AsInt64()
-	switch {
-	case rueidis.IsRedisNil(err) || err == nil && free != 1:
-		return errors.New("the lock was not held")
-	case err != nil:
+	if err := gaveBack(d.client.Do(ctx, c)); err != nil {
 		return err
 	}
 	d.wg.Go(func() { _ = d.client.Do(context.Background(), d.client.B().Del().Key(latch).Build()).Error() })

@@ -16,13 +16,7 @@ import (
 var ordered = []Candidate{{
 	Name: "plain lock", Kind: Fair, NeedsServer: true,
 	About: "holdfast's plain lock, which keeps no order between clients",
-	Open: func(ctx context.Context, c Config) (Locker, error) {
-		m, err := holdfast.Open(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return unordered{m.(manager)}, nil
-	},
+	Open:  onManager(func(m manager) Locker { return unordered{m} }),
 }, {
 	Name: "one channel a waiter", Kind: Fair, NeedsServer: true, Extra: []string{"del"},
 	About: "each waiter has a place in the queue and a channel of its own and sends its own commands, as in Redisson's fair lock",
@@ -146,11 +140,7 @@ func (h *placesHeld) try(ctx context.Context) (bool, time.Duration, error) {
 	p := h.places
 	c := p.client.B().Evalsha().Sha1(p.acquire).Numkeys(3).Key(h.name, QueueKey(h.name), deadlinesKey(h.name)).
 		Arg(p.lease, h.owner, fairWait, millis(time.Now())).Build()
-	ttl, err := p.client.Do(context.WithoutCancel(ctx), c).AsInt64()
-	if rueidis.IsRedisNil(err) {
-		return true, 0, nil
-	}
-	return false, time.Duration(ttl) * time.Millisecond, err
+	return granted(p.client.Do(context.WithoutCancel(ctx), c))
 }
 
 // Unlock returns when the lock is free. The latch is deleted in the background.
@@ -160,11 +150,7 @@ func (h *placesHeld) Unlock(ctx context.Context) error {
 	c := p.client.B().Evalsha().Sha1(p.release).Numkeys(5).
 		Key(h.name, QueueKey(h.name), deadlinesKey(h.name), channelOf(h.name), latch).
 		Arg(h.owner, millis(time.Now()), strconv.FormatInt(latchLife.Milliseconds(), 10)).Build()
-	free, err := p.client.Do(ctx, c).AsInt64()
-	switch {
-	case rueidis.IsRedisNil(err) || err == nil && free != 1:
-		return errors.New("the lock was not held")
-	case err != nil:
+	if err := gaveBack(p.client.Do(ctx, c)); err != nil {
 		return err
 	}
 	p.background(func(ctx context.Context) { _ = p.client.Do(ctx, p.client.B().Del().Key(latch).Build()).Error() })

@@ -23,6 +23,17 @@ var holdfast = Candidate{
 
 type manager struct{ *lockmgr.Manager }
 
+// onManager opens a candidate that asks holdfast in another way.
+func onManager(with func(manager) Locker) func(context.Context, Config) (Locker, error) {
+	return func(ctx context.Context, c Config) (Locker, error) {
+		m, err := holdfast.Open(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return with(m.(manager)), nil
+	}
+}
+
 func (m manager) Lock(ctx context.Context, name string) (Held, error) { return m.lock(ctx, name) }
 
 func (m manager) lock(ctx context.Context, name string, options ...lockmgr.LockOption) (Held, error) {

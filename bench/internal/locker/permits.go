@@ -3,7 +3,6 @@ package locker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -67,14 +66,11 @@ func (s counted) Acquire(ctx context.Context, name string, limit int) (Held, err
 	return h, s.wait(ctx, name, func() (bool, time.Duration, error) {
 		now := time.Now()
 		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(3).Key(s.keys(name)...).Arg(h.permit, millis(now), millis(now.Add(s.life))).Build()
-		ttl, err := s.client.Do(ctx, c).AsInt64()
-		switch {
-		case rueidis.IsRedisNil(err):
-			return true, 0, nil
-		case ttl < 0: // nothing expires, so only a message tells
-			return false, s.life, err
+		ok, ttl, err := granted(s.client.Do(ctx, c))
+		if ttl < 0 { // nothing expires, so only a message tells
+			ttl = s.life
 		}
-		return false, time.Duration(ttl) * time.Millisecond, err
+		return ok, ttl, err
 	})
 }
 
@@ -105,11 +101,7 @@ type countedHeld struct {
 func (h *countedHeld) Unlock(ctx context.Context) error {
 	s := h.counted
 	c := s.client.B().Evalsha().Sha1(s.release).Numkeys(3).Key(s.keys(h.name)...).Arg(h.permit, millis(time.Now())).Build()
-	given, err := s.client.Do(ctx, c).AsInt64()
-	if err == nil && given != 1 {
-		return errors.New("the permit was not held")
-	}
-	return err
+	return gaveBack(s.client.Do(ctx, c))
 }
 
 func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }

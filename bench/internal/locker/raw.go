@@ -3,6 +3,7 @@ package locker
 import (
 	"context"
 	"embed"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -57,6 +58,17 @@ func openRaw(ctx context.Context, c Config) (*raw, error) {
 	return r, err
 }
 
+// onRaw opens a candidate that sends its own commands.
+func onRaw(with func(*raw, Config) Locker) func(context.Context, Config) (Locker, error) {
+	return func(ctx context.Context, c Config) (Locker, error) {
+		r, err := openRaw(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return with(r, c), nil
+	}
+}
+
 // load loads scripts and sets their hashes. After an error r is closed.
 func (r *raw) load(ctx context.Context, scripts map[string]*string) (err error) {
 	for text, sha := range scripts {
@@ -86,12 +98,28 @@ func (r *raw) transferCmd(name, from, to string) rueidis.Completed {
 
 // try takes a lock if it is free. If not, it returns the remaining life of the record.
 func (r *raw) try(ctx context.Context, name, owner string) (bool, time.Duration, error) {
-	ttl, err := r.client.Do(ctx, r.acquireCmd(name, owner)).AsInt64()
+	return granted(r.client.Do(ctx, r.acquireCmd(name, owner)))
+}
+
+// granted reads the reply of a script that acquires: nil, or the remaining life of the record.
+func granted(reply rueidis.RedisResult) (bool, time.Duration, error) {
+	ttl, err := reply.AsInt64()
 	if rueidis.IsRedisNil(err) {
 		return true, 0, nil
 	}
 	return false, time.Duration(ttl) * time.Millisecond, err
 }
+
+// gaveBack reads the reply of a script that gives back: 1 if the owner held.
+func gaveBack(reply rueidis.RedisResult) error {
+	n, err := reply.AsInt64()
+	if rueidis.IsRedisNil(err) || err == nil && n != 1 {
+		return errNotHeld
+	}
+	return err
+}
+
+var errNotHeld = errors.New("nothing was held")
 
 func (r *raw) unlock(ctx context.Context, name, owner string) error {
 	return r.client.Do(ctx, r.releaseCmd(name, owner)).Error()
@@ -119,15 +147,4 @@ func (l *lockedRand) between(low, high time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return low + time.Duration(l.r.Int64N(int64(high-low)))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

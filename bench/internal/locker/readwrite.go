@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -14,13 +12,7 @@ import (
 var sided = []Candidate{{
 	Name: "plain lock for all", Kind: ReadWrite, NeedsServer: true,
 	About: "holdfast's plain lock, which one reader has at a time",
-	Open: func(ctx context.Context, c Config) (Locker, error) {
-		m, err := holdfast.Open(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return oneSided{m.(manager)}, nil
-	},
+	Open:  onManager(func(m manager) Locker { return oneSided{m} }),
 }, {
 	Name: "one hold a reader", Kind: ReadWrite, NeedsServer: true,
 	About: "the scripts of the read-write lock, but each reader has a hold of its own and sends its own commands, and a writer that waits keeps nobody out, as in Redisson",
@@ -74,11 +66,7 @@ func (s singly) side(ctx context.Context, name, side string) (Held, error) {
 	h := &singlyHeld{s, name, s.newOwner()}
 	return h, s.wait(ctx, name, func() (bool, time.Duration, error) {
 		c := s.client.B().Evalsha().Sha1(s.acquire).Numkeys(1).Key(name).Arg(side, s.lease, "0", "", "{"+name+"}", h.owner).Build()
-		ttl, err := s.client.Do(ctx, c).AsInt64()
-		if rueidis.IsRedisNil(err) {
-			return true, 0, nil
-		}
-		return false, time.Duration(ttl) * time.Millisecond, err
+		return granted(s.client.Do(ctx, c))
 	})
 }
 

@@ -14,23 +14,11 @@ var several = []Candidate{
 	{
 		Name: "Lock one by one", Kind: Several, NeedsServer: true,
 		About: "holdfast's Lock of each name, one after the other in sorted order, and so the unlocks",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			m, err := holdfast.Open(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			return oneByOne{m.(manager)}, nil
-		},
+		Open:  onManager(func(m manager) Locker { return oneByOne{m} }),
 	}, {
 		Name: "LockAsync of each", Kind: Several, NeedsServer: true,
 		About: "holdfast's LockAsync of all names before the first is awaited, and so the unlocks; callers that share names would block each other",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			m, err := holdfast.Open(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			return together{m.(manager)}, nil
-		},
+		Open:  onManager(func(m manager) Locker { return together{m} }),
 	},
 }
 

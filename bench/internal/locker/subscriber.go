@@ -92,6 +92,8 @@ func (w *watch) news() <-chan struct{} {
 	return w.gen
 }
 
+func (w *watch) permit() <-chan struct{} { return w.permits }
+
 // Close ends the subscriptions and the client.
 func (s *subscriber) Close() {
 	s.cancel()

@@ -13,38 +13,23 @@ var wakers = []Candidate{
 	{
 		Name: "poll", Kind: Waker, NeedsServer: true, Poll: 15 * time.Millisecond,
 		About: "each waiter tries again after 5 to 15 ms",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return &poller{r, newRand(c.Seed)}, err
-		},
+		Open:  onRaw(func(r *raw, c Config) Locker { return &poller{r, newRand(c.Seed)} }),
 	}, {
 		Name: "broadcast", Kind: Waker, NeedsServer: true,
 		About: "each message makes every waiter try",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return &broadcaster{newSubscriber(r)}, err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return &woken{newSubscriber(r), (*watch).news} }),
 	}, {
 		Name: "one permit a message", Kind: Waker, NeedsServer: true,
 		About: "each message makes one waiter of each process try, as Redisson's semaphore does",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return &permits{newSubscriber(r)}, err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return &woken{newSubscriber(r), (*watch).permit} }),
 	}, {
 		Name: "one try a process", Kind: Waker, NeedsServer: true,
 		About: "each message makes the first in line of each process try",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return newLines(r, 0), err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return newLines(r, 0) }),
 	}, {
 		Name: "pass on in Redis", Kind: Waker, NeedsServer: true,
 		About: "the holder's process hands over to its next in line by a script, 32 times in a row at most",
-		Open: func(ctx context.Context, c Config) (Locker, error) {
-			r, err := openRaw(ctx, c)
-			return newLines(r, 32), err
-		},
+		Open:  onRaw(func(r *raw, _ Config) Locker { return newLines(r, 32) }),
 	},
 }
 
@@ -60,54 +45,36 @@ func (p *poller) Lock(ctx context.Context, name string) (Held, error) {
 		if ok || err != nil {
 			return h, err
 		}
-		if err := sleep(ctx, p.rng.between(5*time.Millisecond, 15*time.Millisecond)); err != nil {
+		if err := await(ctx, nil, p.rng.between(5*time.Millisecond, 15*time.Millisecond)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-type broadcaster struct{ *subscriber }
-
-func (b *broadcaster) Lock(ctx context.Context, name string) (Held, error) {
-	h := &rawHeld{b.raw, name, b.newOwner()}
-	ok, _, err := b.try(ctx, name, h.owner)
-	if ok || err != nil {
-		return h, err
-	}
-	w, err := b.watch(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		news := w.news() // before the try: a message that comes during it counts
-		ok, ttl, err := b.try(ctx, name, h.owner)
-		if ok || err != nil {
-			return h, err
-		}
-		if err := await(ctx, news, ttl); err != nil {
-			return nil, err
-		}
-	}
+// A woken client has a waiter that was refused wait for a wake-up, which is asked for before each
+// try: a message that comes during the try counts.
+type woken struct {
+	*subscriber
+	wake func(*watch) <-chan struct{}
 }
 
-type permits struct{ *subscriber }
-
-func (p *permits) Lock(ctx context.Context, name string) (Held, error) {
-	h := &rawHeld{p.raw, name, p.newOwner()}
-	ok, _, err := p.try(ctx, name, h.owner)
+func (l *woken) Lock(ctx context.Context, name string) (Held, error) {
+	h := &rawHeld{l.raw, name, l.newOwner()}
+	ok, _, err := l.try(ctx, name, h.owner)
 	if ok || err != nil {
 		return h, err
 	}
-	w, err := p.watch(ctx, name)
+	w, err := l.watch(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		ok, ttl, err := p.try(ctx, name, h.owner)
+		wake := l.wake(w)
+		ok, ttl, err := l.try(ctx, name, h.owner)
 		if ok || err != nil {
 			return h, err
 		}
-		if err := await(ctx, w.permits, ttl); err != nil {
+		if err := await(ctx, wake, ttl); err != nil {
 			return nil, err
 		}
 	}

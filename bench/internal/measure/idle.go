@@ -40,16 +40,7 @@ func idle(ctx context.Context, b *bench) error {
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}
-	after := memory()
-	m, err := b.start(false)
-	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	if err := pause(ctx, b.Window); err != nil {
-		return err
-	}
-	used, err := m.stop()
+	used, err := b.lookOn(ctx, before, b.Waiters)
 	if err != nil {
 		return err
 	}
@@ -63,15 +54,10 @@ func idle(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	s, n := used.took.Seconds(), float64(b.Waiters)
-	b.serverFigures(used, s)
 	if used.server.Detailed {
-		b.values["pings"] = used.server.Pings() / s
-		b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
+		b.values["pings"] = used.server.Pings() / used.took.Seconds()
 		b.values["connections"] = used.server.Clients - 1 // the one that asks
 	}
-	b.values["cpu"] = 100 * used.cpu.Seconds() / s
-	b.values["goroutines"] = (after.goroutines - before.goroutines) / n
-	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / n
+	b.values["goroutines"] /= float64(b.Waiters)
 	return nil
 }

@@ -38,28 +38,9 @@ func renewal(ctx context.Context, b *bench) error {
 	}); err != nil {
 		return err
 	}
-	after := memory()
-	m, err := b.start(false)
-	if err != nil {
+	if _, err := b.lookOn(ctx, before, b.Locks); err != nil {
 		return err
 	}
-	defer m.abandon()
-	if err := pause(ctx, b.Window); err != nil {
-		return err
-	}
-	used, err := m.stop()
-	if err != nil {
-		return err
-	}
-	s := used.took.Seconds()
-	b.serverFigures(used, s)
-	if used.server.Detailed {
-		b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
-	}
-	b.values["cpu"] = 100 * used.cpu.Seconds() / s
-	b.values["goroutines"] = after.goroutines - before.goroutines
-	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / float64(b.Locks)
-
 	if err := b.allHeld(); err != nil {
 		return err
 	}
@@ -68,6 +49,32 @@ func renewal(ctx context.Context, b *bench) error {
 		_ = spread(ctx, len(held), func(i int) error { return held[i].Unlock(ctx) })
 	})
 	return nil
+}
+
+// lookOn measures for Window. It fills in figures a second, and what has come to this process
+// since before: goroutines, and memory for each of n.
+func (b *bench) lookOn(ctx context.Context, before footprint, n int) (used cost, err error) {
+	after := memory()
+	m, err := b.start(false)
+	if err != nil {
+		return used, err
+	}
+	defer m.abandon()
+	if err := pause(ctx, b.Window); err != nil {
+		return used, err
+	}
+	if used, err = m.stop(); err != nil {
+		return used, err
+	}
+	s := used.took.Seconds()
+	b.serverFigures(used, s)
+	if used.server.Detailed {
+		b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
+	}
+	b.values["cpu"] = 100 * used.cpu.Seconds() / s
+	b.values["goroutines"] = after.goroutines - before.goroutines
+	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / float64(n)
+	return used, nil
 }
 
 // allHeld returns an error if the server has fewer records than Locks.
