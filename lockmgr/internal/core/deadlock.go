@@ -141,22 +141,6 @@ func (r *Request) blockers(yield func(*Hold) bool) bool {
 	return true
 }
 
-// behindAlone reports whether a queued request waits behind a request for the side Alone.
-// behindAlone looks at the head of the queue and at the few requests before r, since the queue may
-// be long. Where a run has not ended, a request for the side Alone is the head.
-func (r *Request) behindAlone() bool {
-	if h := r.entry.of.queue.head; h != r && h.Side == Alone {
-		return true
-	}
-	const few = 64
-	for q, i := r.prev, 0; q != nil && i < few; q, i = q.prev, i+1 {
-		if q.Side == Alone {
-			return true
-		}
-	}
-	return false
-}
-
 // item returns the single name for which the request of an edge waits.
 func (w *edge) item() string {
 	for _, it := range w.request.entry.of.items() {

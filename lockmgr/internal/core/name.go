@@ -142,56 +142,6 @@ func (m *Machine) known(key string, isSet bool) *name {
 	return m.names[key]
 }
 
-// lookup returns the name of a key, or the name of the set with the given items. lookup makes the
-// name if there is none, and returns nil if there are too many names.
-func (m *Machine) lookup(key string, items []Item) *name {
-	n := m.known(key, items != nil)
-	if n == nil {
-		// Idle names do not count towards MaxLocks. But all names together are at most twice as
-		// many.
-		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known/2 >= m.cfg.MaxLocks {
-			return nil
-		}
-		if free := len(m.freeNames); free > 0 {
-			n, m.freeNames = m.freeNames[free-1], m.freeNames[:free-1]
-		} else {
-			n = new(name)
-		}
-		n.name, n.details = key, &noDetails
-		n.entry.of = n
-		if m.cfg.Sharded {
-			n.shard, n.sentTo = NoShard, NoShard
-		}
-		if items != nil {
-			m.setNames[key] = n
-			m.newSet(n, items)
-		} else {
-			m.names[key] = n
-		}
-		m.resting++
-	}
-	return n
-}
-
-// turnInto changes the kind of a name, and reports whether the change is possible: all entries must
-// be idle, and no unanswered script may have left a record.
-func (m *Machine) turnInto(n *name, k Kind) bool {
-	if !n.idle() {
-		return false
-	}
-	for e := range n.entries {
-		if e.upkeep().unknown.strays() > 0 {
-			return false
-		}
-	}
-	if n.sub != subNone {
-		m.unsubscribe(n) // from the channel of the old kind
-	}
-	n.kind = k
-	n.details = n.rules().details(n)
-	return true
-}
-
 // rest makes an entry idle, and lets the name rest once all entries of the name are idle. rest is
 // called when nobody here wants the entry, and the entry is not known to be on the server.
 func (m *Machine) rest(e *entry) {

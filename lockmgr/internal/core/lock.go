@@ -1,0 +1,269 @@
+package core
+
+// request handles a new request. items are the items of a set, or nil. limit is the limit of
+// permits.
+func (m *Machine) request(r *Request, items []Item, limit int64) {
+	if m.closing {
+		m.fail(r, ErrClosed)
+		return
+	}
+	n := m.lookup(r.Name, items)
+	switch {
+	case n == nil:
+		m.fail(r, ErrOverloaded)
+		return
+	case n.kind != r.Kind && !m.turnInto(n, r.Kind):
+		m.fail(r, ErrKind)
+		return
+	}
+	r.entry = &n.entry
+	defer m.settleEntry(r.entry)
+	if it := m.otherKind(n); it != nil {
+		m.fail(r, it.errKind(n))
+		return
+	}
+	n.details.special.requested(limit)
+	for e := range n.toLookAt {
+		if e.phase == held && m.now >= e.holdUntil() {
+			m.expire(e) // its alarm has not come yet
+		}
+	}
+	if r.Explicit && m.askedAgain(n, r) {
+		return
+	}
+	if r.Once && m.occupied(n, r) {
+		m.fail(r, m.whyOccupied(n))
+		return
+	}
+	m.enqueue(r)
+	for e := range n.toLookAt {
+		m.serve(e, r)
+	}
+}
+
+// serve lets an entry act on a newly queued request.
+func (m *Machine) serve(e *entry, r *Request) {
+	switch {
+	case e.flight != 0:
+	case e.phase == waiting && m.healthOf(e.of).failing:
+		m.trySoon(e)
+	case e.of.queue.head != r:
+	case e.phase == idle:
+		if !e.of.served(e) {
+			m.waitOrAsk(e)
+		}
+	case e.phase == passing: // the record was kept
+		m.endPause(e, r)
+		m.passOn(e, nil)
+	case e.phase == releasing && r.Once: // it does not wait for a failed release
+		m.endPause(e, r)
+		m.proceed(e)
+	}
+}
+
+// endPause ends the pause after a failed script if r has Once set, because r does not wait for the
+// end of a pause.
+func (m *Machine) endPause(e *entry, r *Request) {
+	if u := e.upkeep(); r.Once && u.retry.at > m.now {
+		e.makeUpkeep().retry.at = m.now
+	}
+}
+
+// occupied reports whether a new request would have to wait.
+func (m *Machine) occupied(n *name, r *Request) bool {
+	if n.index() != nil {
+		return !n.roomForTry()
+	}
+	return m.inUse(&n.entry, r)
+}
+
+// inUse reports whether a new request would have to wait until others leave the entry. With an
+// empty queue, a script in flight counts only if the script is for a request that may have left. If
+// all requests in the queue, and the new request, are for the side Shared, all are granted
+// together, so the new request need not wait for the queue.
+func (m *Machine) inUse(e *entry, r *Request) bool {
+	n := e.of
+	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
+	before := n.queue.head != nil && !together
+	switch e.phase {
+	case idle:
+		return false
+	case asking:
+		return !together
+	case held:
+		return before || !n.rules().joins(e, r)
+	case releasing:
+		return before
+	case passing:
+		return before || e.flight != 0 && !together
+	}
+	return true
+}
+
+// whyOccupied returns the error for a request that would have to wait and has Once set. While the
+// server is failing, only a hold in this manager shows that the name is taken. Without a hold, the
+// error is the server's.
+func (m *Machine) whyOccupied(n *name) error {
+	if h := m.healthOf(n); h.failing && !n.held() {
+		return h.err
+	}
+	return ErrNotAcquired
+}
+
+// failImpatient fails the waiting requests that have Once set. They wait for an answer, and for no
+// unlock.
+func (m *Machine) failImpatient(n *name, err error) {
+	if !n.takeImpatient() {
+		return
+	}
+	for r := range n.queue.all {
+		if r.Once {
+			m.failQueued(r, err)
+		}
+	}
+}
+
+// failQueued fails a queued request.
+func (m *Machine) failQueued(r *Request, err error) {
+	n := r.entry.of
+	m.dequeue(r)
+	m.fail(r, err)
+	if r.Explicit && r.Side == Shared {
+		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
+			m.nowFirst = append(m.nowFirst, q.first()) // it may close a circle: see cycle
+		}
+	}
+	if n.queue.head != nil {
+		return
+	}
+	for e := range n.toLookAt {
+		switch {
+		case e.flight != 0:
+		case e.phase == waiting:
+			m.releaseOrRest(e)
+			m.settle(n)
+		case e.phase == passing:
+			m.passOn(e, nil) // the entry was being kept for it
+			m.settle(n)
+		}
+	}
+}
+
+// enqueue puts a request into the queue of its name. If the request closes a cycle of owners that
+// wait for each other, a request of the cycle fails.
+func (m *Machine) enqueue(r *Request) {
+	n := r.entry.of
+	n.push(r)
+	n.details.special.queued(n)
+	r.state = reqQueued
+	if h := m.healthOf(n); h.failing {
+		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
+	}
+	m.stats.Waiting++
+	if r.Ends != Forever {
+		m.waitEnds.set(r, r.Ends)
+	}
+	if r.Explicit {
+		m.waits.add(r)
+		m.breakDeadlock(r)
+	}
+}
+
+func (m *Machine) dequeue(r *Request) {
+	n := r.entry.of
+	first := n.queue.head == r
+	r.state = reqNew
+	n.remove(r)
+	m.waitEnds.remove(r)
+	m.stats.Waiting--
+	if r.Explicit {
+		m.waits.remove(r)
+	}
+	n.details.special.left(m, r)
+	if next := n.queue.head; first && next != nil && next.easier(r.Side, int(r.own.Permits), r.takeOver()) {
+		m.tryAtOnce(n)
+	}
+}
+
+// tryAtOnce makes the waiting entries of a name try again. An entry whose tries fail keeps its
+// pause. The alarm leads to admit, which lets the first request share a held entry.
+func (m *Machine) tryAtOnce(n *name) {
+	for e := range n.toLookAt {
+		if e.phase == waiting && e.flight == 0 && !e.upkeep().retry.failing() {
+			e.makeUpkeep().retry.at = m.now
+		}
+	}
+	m.alarms.atLatest(n, m.now)
+}
+
+func (m *Machine) fail(r *Request, err error) {
+	r.state = reqDone
+	m.emit(Failed{r, err})
+}
+
+// cancel handles a caller that has left. A script in flight for the caller can't be recalled. If
+// the script gets the lock, the lock goes to the next waiter or is released.
+func (m *Machine) cancel(r *Request) {
+	switch r.state {
+	case reqQueued:
+		m.failQueued(r, errCancel)
+	case reqUpgrading:
+		m.failUpgrade(r.entry, errCancel)
+	}
+}
+
+// lookup returns the name of a key, or the name of the set with the given items. lookup makes the
+// name if there is none, and returns nil if there are too many names.
+func (m *Machine) lookup(key string, items []Item) *name {
+	n := m.known(key, items != nil)
+	if n == nil {
+		// Idle names do not count towards MaxLocks. But all names together are at most twice as
+		// many.
+		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known/2 >= m.cfg.MaxLocks {
+			return nil
+		}
+		if free := len(m.freeNames); free > 0 {
+			n, m.freeNames = m.freeNames[free-1], m.freeNames[:free-1]
+		} else {
+			n = new(name)
+		}
+		n.name, n.details = key, &noDetails
+		n.entry.of = n
+		if m.cfg.Sharded {
+			n.shard, n.sentTo = NoShard, NoShard
+		}
+		if items != nil {
+			m.setNames[key] = n
+			m.newSet(n, items)
+		} else {
+			m.names[key] = n
+		}
+		m.resting++
+	}
+	return n
+}
+
+// turnInto changes the kind of a name, and reports whether the change is possible: all entries must
+// be idle, and no unanswered script may have left a record.
+func (m *Machine) turnInto(n *name, k Kind) bool {
+	if !n.idle() {
+		return false
+	}
+	for e := range n.entries {
+		if e.upkeep().unknown.strays() > 0 {
+			return false
+		}
+	}
+	if n.sub != subNone {
+		m.unsubscribe(n) // from the channel of the old kind
+	}
+	n.kind = k
+	n.details = n.rules().details(n)
+	return true
+}
+
+// overdue reports whether a request has waited for RetryTime while the scripts of an entry were
+// failing.
+func (m *Machine) overdue(e *entry, r *Request) bool {
+	return m.now-max(e.upkeep().retry.since, r.Asked) >= m.cfg.RetryTime
+}
