@@ -1,0 +1,350 @@
+package core
+
+import "time"
+
+// grant makes a request the holder of an entry, or a further holder. The entry must be ours, and
+// not past its deadline.
+func (m *Machine) grant(e *entry, r *Request) {
+	n := e.of
+	if r.state == reqQueued {
+		m.dequeue(r)
+		n.details.special.granted(r)
+	}
+	h := &r.own
+	if r.entry != e {
+		h.Number = 0 // it was meant for another entry
+	}
+	if u := e.upkeep(); e.hold == nil && n.hasDetails() {
+		u.number, u.shutUntil, u.extend.later = 0, 0, 0
+	}
+	r.state, r.entry = reqGranted, e
+	h.Request, h.count, h.watched = r, 1, r.Lease == 0
+	r.Ends = m.endOf(r)
+	if h.Number = m.numberOf(e, r); h.Number != e.number || r.Side != e.side {
+		n.makeDetails() // a transfer is due
+	}
+	if r.Fenced {
+		m.giveToken(e, r)
+	}
+	m.becomeHeld(e, h)
+	if h.next() == nil {
+		m.heldSet(e)
+	}
+	r.Hold, h.Until = h, h.end()
+	m.watchHold(h)
+	m.reserve(e, r)
+	if r.Lease > m.cfg.Lease {
+		m.extendSoon(e, r.Lease)
+	} else if h.next() != nil {
+		m.extendLater(e, h)
+	}
+	// A hold that joins a hold does not count as a grant, unless no run has begun.
+	if n.hasDetails() && (h.next() == nil || n.details.run.count == 0) {
+		n.details.run.grant(m.now)
+		e.upkeep().grants++
+	}
+	m.tellGrant(r)
+}
+
+// numberOf returns the number of a new hold of an entry: see Numbers in doc.go. If the entry has
+// another number, a transfer is due.
+func (m *Machine) numberOf(e *entry, r *Request) uint64 {
+	switch h := &r.own; {
+	case e.hold != nil && r.Side == Shared && e.of.rules().side(e) == Alone:
+		return m.number() // the entry's, once its owner has it alone no longer
+	case e.hold != nil:
+		return e.target() // holds that share an entry share its number
+	case r.Passed && h.Number != 0:
+		return h.Number // transferFirst chose it, and the record has it
+	case r.Passed:
+		return m.number() // passed on in memory
+	case h.unsure:
+		return m.number() // no command for the hold may be about the record of a late acquire
+	default:
+		return e.number // that of the acquire
+	}
+}
+
+// giveToken gives a new hold its token. A second hold of the same owner has the token of the first.
+func (m *Machine) giveToken(e *entry, r *Request) {
+	if first := e.aloneHold(); first != nil {
+		r.own.Token = first.Token
+		return
+	}
+	u := e.upkeep()
+	r.own.Token = u.tokens.take(r.Side)
+	if u.tokens.each != nil {
+		m.emit(Tokens{r, u.tokens.each})
+	}
+}
+
+// watchHold makes the watchdog renew the entry of a new hold, if the hold is watched.
+func (m *Machine) watchHold(h *Hold) {
+	e := h.Request.entry
+	switch {
+	case h.watched && !e.renewal.Scheduled():
+		m.scheduleRenewal(e)
+	case !h.watched && h.next() == nil:
+		m.renewals.Remove(e)
+	}
+}
+
+// tellGrant tells the caller of a grant. The waiting requests of an explicit owner for the name
+// re-enter now, or fail. After that, the new hold may close a cycle.
+func (m *Machine) tellGrant(r *Request) {
+	n := r.entry.of
+	m.stats.Held++
+	m.stats.Grants++
+	if r.Passed {
+		m.stats.Passes++
+	}
+	m.emit(Granted{r})
+	if !r.Explicit {
+		return
+	}
+	for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
+		m.dequeue(q)
+		m.askedAgain(n, q)
+	}
+	m.breakDeadlocks(r.Owner(), n)
+}
+
+// endOf returns the instant at which a hold that is granted now ends even if renewed.
+func (m *Machine) endOf(r *Request) time.Duration {
+	switch {
+	case r.Lease > 0:
+		return m.now + m.cfg.usable(r.Lease)
+	case r.Terms != nil && r.Terms.MaxHold > 0:
+		return later(m.now, r.Terms.MaxHold)
+	}
+	return Forever
+}
+
+// askedAgain handles a request whose owner has a hold of the name already. askedAgain reports
+// whether the owner has a hold.
+func (m *Machine) askedAgain(n *name, r *Request) bool {
+	var beside *Hold
+	what := reenters
+	for e := range n.entries {
+		for _, h := range e.owned(r.Owner()) {
+			if h == nil {
+				continue
+			}
+			if what = n.rules().again(h, r); what == reenters {
+				m.reenter(h, r)
+				return true
+			}
+			beside = h
+		}
+	}
+	if beside == nil {
+		return false
+	}
+	switch e := beside.Request.entry; {
+	case what == never:
+		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner(), r.Name, r.Owner(), r.Name}}})
+	case what == upgrades:
+		m.upgrade(e, beside, r)
+	case r.Fenced && beside.Token == 0:
+		m.fail(r, ErrNotFenced)
+	default:
+		if m.short(e, r) {
+			m.extendSoon(e, m.leaseOf(r))
+		}
+		m.grant(e, r)
+	}
+	return true
+}
+
+// reenter grants a hold to its owner once more. The record does not change, because only the
+// manager counts re-entries.
+func (m *Machine) reenter(h *Hold, r *Request) {
+	e := h.Request.entry
+	if r.Fenced && h.Token == 0 {
+		m.fail(r, ErrNotFenced)
+		return
+	}
+	r.Hold = h
+	if m.claimLease(h); r.Lease > 0 && !h.watched {
+		m.claim(e, fixedLease, r, m.now+m.cfg.usable(r.Lease))
+	}
+	switch {
+	case h.watched:
+		// A re-entry neither shortens a watched hold nor changes its MaxHold.
+	case r.Lease == 0:
+		h.watched, h.Request.Ends = true, max(h.Request.Ends, m.endOf(r))
+		m.renewals.Schedule(e, m.now, m.now)
+		m.extendSoon(e, m.cfg.Lease)
+	default:
+		m.prolongFixed(h, r.Lease)
+	}
+	m.reserve(e, r)
+	m.tellUntil(h)
+	h.count++
+	r.state, r.entry = reqGranted, e
+	m.stats.Grants++
+	m.stats.Reentries++
+	m.emit(Granted{r})
+	m.sendDue(e)
+}
+
+// sendDue sends the script that a held entry needs, if a script is due and none is in flight: a
+// transfer for a line or for an upgrade, a transfer if the record does not name the present holder,
+// or a renewal if a longer lease is wanted. sendDue returns when to call it again.
+func (m *Machine) sendDue(e *entry) (again time.Duration) {
+	n, u := e.of, e.upkeep()
+	if !n.hasDetails() || e.flight != 0 || e.phase != held {
+		return Forever
+	}
+	m.shorten(e)
+	switch {
+	case n.lineDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):
+		m.transferTo(e)
+	case u.upgrade != nil:
+		m.renumber(e, Alone)
+		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
+	case e.transferDue():
+		if m.now < u.nextTransfer && !m.asksEarly(e) {
+			return min(u.nextTransfer, n.lineAt(u, m.now))
+		}
+		m.transferTo(e)
+	case u.extend.want > 0:
+		if m.now < u.retry.at {
+			return min(u.retry.at, n.lineAt(u, m.now))
+		}
+		lease := u.extend.want
+		if e.watched() {
+			lease = max(lease, m.cfg.Lease) // a shorter renewal would only put off the next one
+		}
+		u.extend.sent, u.extend.want = min(lease, m.needed(e)), 0 // the claim for it may have ended
+		m.renew(e, u.extend.sent)
+	default:
+		return n.lineAt(u, m.now)
+	}
+	return Forever
+}
+
+// asksEarly reports whether a transfer does not wait for nextTransfer, because it is to report the
+// number of subscribers: a run that is over must not wait for the number. asksEarly is true from
+// half of a run on, unless a transfer of the run has reported others.
+func (m *Machine) asksEarly(e *entry) bool {
+	r, u := &e.of.details.run, e.upkeep()
+	reported := r.fresh && r.others > 0
+	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.grants >= m.mostGrants(r)
+}
+
+// expire ends the holds of an entry that are past their deadlines. If only a fixed lease or a
+// MaxHold is over, the entry is still trusted and goes to the next holder.
+func (m *Machine) expire(e *entry) {
+	first := Forever
+	for h := range e.holds {
+		if m.now >= h.end() {
+			m.loseHold(h, m.whyOver(h))
+		} else {
+			first = min(first, h.Request.Ends)
+		}
+	}
+	if e.hold == nil {
+		m.passOn(e, nil)
+	} else if e.hold.next() != nil {
+		e.upkeep().firstEnd = first
+	}
+}
+
+// whyOver returns the error of a hold past its deadline.
+func (m *Machine) whyOver(h *Hold) error {
+	e := h.Request.entry
+	u := e.upkeep()
+	switch {
+	case h.watched && m.now >= h.Request.Ends:
+		return errMaxHold
+	case !h.watched && m.now >= h.Request.Ends:
+		return errOver
+	case !h.watched && e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0:
+		return errOver
+	}
+	return errExpired
+}
+
+// upgrade handles a request for the side Alone whose owner shares the entry with its hold h. The
+// request fails at once if the entry has other holds. Otherwise sendDue sends a transfer, which
+// changes nothing if other processes share the record.
+func (m *Machine) upgrade(e *entry, h *Hold, r *Request) {
+	u := e.makeUpkeep()
+	if e.hold != h || h.next() != nil || u.upgrade != nil {
+		m.fail(r, ErrNotAcquired)
+		return
+	}
+	r.entry, r.state = e, reqUpgrading
+	u.upgrade = r
+	m.sendDue(e)
+}
+
+// upgraded handles the answer to a transfer, which may have been that of an upgrade. The request
+// gets a hold if the entry has the side Alone now and the request's owner still has a hold.
+func (m *Machine) upgraded(e *entry, r *Reply) {
+	u := e.upkeep()
+	request := u.upgrade
+	switch {
+	case request == nil, r.Op.Side != Alone:
+		return
+	case r.Op.Sent < request.Asked:
+		return // sent for an earlier request: others may have got a larger token since
+	case r.OK && request.Fenced && !u.tokens.left(Alone):
+		return // sent for an earlier request without a token: the next transfer brings the token
+	}
+	u.upgrade = nil
+	switch h := e.hold; {
+	case r.Ran != Yes:
+		m.fail(request, r.Err)
+	case r.OK && h != nil && h.Request.Owner() == request.Owner() && m.now < h.end():
+		m.grant(e, request)
+	default:
+		m.fail(request, ErrNotAcquired)
+	}
+}
+
+// failUpgrade fails the request of an upgrade, if any.
+func (m *Machine) failUpgrade(e *entry, err error) {
+	if u := e.upkeep(); u.upgrade != nil {
+		r := u.upgrade
+		u.upgrade = nil
+		m.fail(r, err)
+	}
+}
+
+// loseHold ends a hold without an unlock.
+func (m *Machine) loseHold(h *Hold, err error) {
+	m.tellLoss(h, err)
+	m.letGo(h, err)
+}
+
+// tellLoss reports the loss of a hold, before any effect that shows the loss. A hold ends once: by
+// a loss, or by an Unlock whose error matches neither ErrLeaseLost nor ErrClosed.
+func (m *Machine) tellLoss(h *Hold, err error) {
+	m.stats.Losses++
+	m.emit(Lost{h, err})
+}
+
+// loseAll ends all holds of an entry.
+func (m *Machine) loseAll(e *entry, err error) {
+	for h := range e.holds {
+		m.loseHold(h, err)
+	}
+}
+
+// proceed continues with an entry that had to wait for the script in flight.
+func (m *Machine) proceed(e *entry) {
+	switch e.phase {
+	case held:
+		m.sendDue(e)
+	case passing:
+		m.passOn(e, nil)
+	case releasing:
+		if m.wanted(e) && !e.upkeep().giveBack {
+			m.passOn(e, nil) // the request has come meanwhile
+		} else {
+			m.sendRelease(e)
+		}
+	}
+}
