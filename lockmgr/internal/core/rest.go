@@ -1,0 +1,86 @@
+package core
+
+// rest makes an entry idle, and lets the name rest once all entries of the name are idle. rest is
+// called when nobody here wants the entry, and the entry is not known to be on the server.
+func (m *Machine) rest(e *entry) {
+	n := e.of
+	if !n.hasDetails() && n.sub == subNone {
+		m.becomeIdle(e)
+		return
+	}
+	m.stopGathering(e)
+	if e.phase != idle {
+		m.becomeIdle(e)
+		c := n.makeDetails()
+		c.restUntil = m.now
+		if n.sub != subNone || c.run.others > 0 {
+			c.restUntil = later(m.now, m.cfg.Linger)
+		}
+	}
+	if n.idle() {
+		m.restName(n)
+	}
+}
+
+// restName drops the details of a name whose entries are all idle, when it is time to. The name is
+// remembered for Linger if it was subscribed or others want it: a run may go on. It is also remembered
+// while a suspect has time left. Then restName releases what may have been left on the server. If nothing was left, the name has
+// no state any more, and settle forgets the name.
+func (m *Machine) restName(n *name) {
+	at := n.details.restUntil
+	for e := range n.entries {
+		at = e.upkeep().unknown.forgetAt(at)
+	}
+	if m.now < at && !m.closing {
+		n.details.restUntil = at
+		return
+	}
+	for e := range n.entries {
+		if e.upkeep().unknown.strays() > 0 && !m.closing {
+			m.release(e)
+			return
+		}
+	}
+	if p := n.position(); p != nil && p.joined != 0 { // a release has joined
+		p.standsUntil = 0
+		m.release(&n.entry)
+		return
+	}
+	if n.sub != subNone {
+		m.unsubscribe(n)
+	}
+	n.dropDetails()
+}
+
+// releaseOrRest removes what may have been left of an entry on the server, or lets the entry rest.
+// releaseOrRest is called when nobody here wants the entry any more, no script about the entry is
+// in flight, and the entry is not known to be ours.
+func (m *Machine) releaseOrRest(e *entry) {
+	if e.upkeep().unknown.strays() > 0 || e.of.details.special.leftovers(e.of) {
+		m.release(e)
+		return
+	}
+	m.rest(e)
+}
+
+func (m *Machine) forget(n *name) {
+	if m.known(n.name, n.isSet()) != n {
+		return // it was forgotten in this step
+	}
+	if n.idle() {
+		m.resting--
+	}
+	for e := range n.entries {
+		m.renewals.Remove(e)
+		e.flight = 0 // the answer is stale
+	}
+	m.alarms.remove(n)
+	if n.isSet() {
+		m.sets.remove(n)
+		m.stopGathering(&n.entry)
+		delete(m.setNames, n.name)
+	} else {
+		delete(m.names, n.name)
+	}
+	m.forgotten = append(m.forgotten, n)
+}
