@@ -43,22 +43,6 @@ func (m *Machine) tryNumber(r *Request) uint64 {
 	return r.own.Number
 }
 
-// leaseOf returns the lease that an entry gets when acquired for a request or passed on to a
-// request. An acquire that runs late must not leave a record for longer than Config.Lease. So a
-// renewal sets a longer fixed lease once the entry is known to be ours. If KeepFor is longer than
-// the fixed lease, the record gets the life of KeepFor, up to Config.Lease, at once: the record
-// might end before the renewal.
-func (m *Machine) leaseOf(r *Request) time.Duration {
-	lease := r.Lease
-	switch {
-	case lease == 0:
-		return m.cfg.Lease
-	case r.Terms != nil:
-		lease = max(lease, r.Terms.KeepFor)
-	}
-	return min(lease, m.cfg.Lease)
-}
-
 // acquired handles the answer to a try.
 func (m *Machine) acquired(e *entry, r *Reply) {
 	n := e.of

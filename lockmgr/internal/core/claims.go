@@ -160,6 +160,22 @@ func (m *Machine) needed(e *entry) time.Duration {
 	return lease
 }
 
+// leaseOf returns the lease that an entry gets when acquired for a request or passed on to a
+// request. An acquire that runs late must not leave a record for longer than Config.Lease. So a
+// renewal sets a longer fixed lease once the entry is known to be ours. If KeepFor is longer than
+// the fixed lease, the record gets the life of KeepFor, up to Config.Lease, at once: the record
+// might end before the renewal.
+func (m *Machine) leaseOf(r *Request) time.Duration {
+	lease := r.Lease
+	switch {
+	case lease == 0:
+		return m.cfg.Lease
+	case r.Terms != nil:
+		lease = max(lease, r.Terms.KeepFor)
+	}
+	return min(lease, m.cfg.Lease)
+}
+
 // shorten gives the entry a new number if the record may live for much longer than needed. The
 // transfer that writes the new number sets the life of the record. Each number is written once, so
 // a late copy of the transfer finds another number, and does not shorten a lease that was set
