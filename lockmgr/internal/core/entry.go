@@ -178,25 +178,6 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	m.answerFulfilled(e, id)
 }
 
-// gone handles an answer by which the entry is not ours any more.
-func (m *Machine) gone(e *entry) {
-	parts := e.of.rules().parts(e) && e.number != 0
-	if parts {
-		m.distrust(e) // one record is gone, the others may be there
-	}
-	m.disown(e)
-	m.unreserve(e)
-	m.loseAll(e, e.of.rules().gone())
-	m.answerUnlock(e, e.of.rules().gone())
-	if parts {
-		// Release even if somebody here waits. A try that gathers would shorten the life of the
-		// records that are left, and waiters elsewhere would get no message when the records end.
-		m.release(e)
-		return
-	}
-	m.passOn(e, nil)
-}
-
 // disown notes that an entry is not ours any more.
 func (m *Machine) disown(e *entry) {
 	e.number = 0

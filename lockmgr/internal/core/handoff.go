@@ -147,6 +147,25 @@ func (m *Machine) startOver(e *entry) {
 	}
 }
 
+// gone handles an answer by which the entry is not ours any more.
+func (m *Machine) gone(e *entry) {
+	parts := e.of.rules().parts(e) && e.number != 0
+	if parts {
+		m.distrust(e) // one record is gone, the others may be there
+	}
+	m.disown(e)
+	m.unreserve(e)
+	m.loseAll(e, e.of.rules().gone())
+	m.answerUnlock(e, e.of.rules().gone())
+	if parts {
+		// Release even if somebody here waits. A try that gathers would shorten the life of the
+		// records that are left, and waiters elsewhere would get no message when the records end.
+		m.release(e)
+		return
+	}
+	m.passOn(e, nil)
+}
+
 type runDecision uint8
 
 const (
@@ -467,6 +486,27 @@ func (m *Machine) countOthers(e *entry, others int64) {
 		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)
 	}
 	run.fresh = true
+}
+
+// gaveWay handles the answer that a transfer has given the lock back, because others come before
+// the next request.
+func (m *Machine) gaveWay(e *entry, r *Reply) {
+	n := e.of
+	e.makeUpkeep().retry.succeeded()
+	m.disown(e)
+	m.noticeOf(n, Notice{What: Released})
+	m.answerUnlock(e, nil)
+	m.failImpatient(n, ErrNotAcquired)
+	switch {
+	case n.queue.head == nil || m.closing:
+		m.releaseOrRest(e)
+	case m.takeGrant(e): // others have released it already
+	case e.woken: // others may have released it already
+		m.ask(e)
+	default:
+		m.becomeWaiting(e, m.now+m.poll(n, r.TTL))
+		n.details.special.hear(m, n)
+	}
 }
 
 // undoUpgrade gives an entry the number and the side that the entry had before an upgrade that

@@ -364,27 +364,6 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 	return r.own.Number == 0 || r.own.Number > min(l.front, l.joined) || m.now >= l.frontUntil || e.upkeep().unknown.replaced()
 }
 
-// gaveWay handles the answer that a transfer has given the lock back, because others come before
-// the next request.
-func (m *Machine) gaveWay(e *entry, r *Reply) {
-	n := e.of
-	e.makeUpkeep().retry.succeeded()
-	m.disown(e)
-	m.noticeOf(n, Notice{What: Released})
-	m.answerUnlock(e, nil)
-	m.failImpatient(n, ErrNotAcquired)
-	switch {
-	case n.queue.head == nil || m.closing:
-		m.releaseOrRest(e)
-	case m.takeGrant(e): // others have released it already
-	case e.woken: // others may have released it already
-		m.ask(e)
-	default:
-		m.becomeWaiting(e, m.now+m.poll(n, r.TTL))
-		n.details.special.hear(m, n)
-	}
-}
-
 // takes gives the first request the place that was granted.
 func (l *line) takes(n *name, place uint64) bool {
 	if !n.movesUp(place) {
