@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // ask sends an acquire for the first waiter, unless others go first. No script about the entry may
 // be in flight.
@@ -17,6 +20,21 @@ func (m *Machine) ask(e *entry) {
 	m.becomeAsking(e)
 	e.setPermits(r)
 	m.send(e, VerbAcquire, r.Side, m.tryNumber(r), m.leaseOf(r), tokensFor(r))
+}
+
+// waitOrAsk serves the first waiter. A grant that has come is taken. If the position of the manager
+// stands, the entry waits for a grant. Otherwise an acquire is sent. Somebody must wait, and no
+// script about the entry may be in flight.
+func (m *Machine) waitOrAsk(e *entry) {
+	n := e.of
+	p := n.position()
+	switch {
+	case p != nil && p.newest.Number != 0 && m.takeGrant(e):
+	case p != nil && p.mayWait(n, m.now):
+		m.becomeWaiting(e, p.standsUntil)
+	default:
+		m.ask(e)
+	}
 }
 
 // pauseUntil ends the pause in which others go first, if the pause is over. Otherwise pauseUntil
@@ -78,6 +96,33 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		}
 		m.passOn(e, op)
 	}
+}
+
+// takeGrant gives an entry to the first waiter if a message has granted the lock to this manager,
+// and reports whether it does. No script about the entry may be in flight.
+func (m *Machine) takeGrant(e *entry) bool {
+	n := e.of
+	all := n.details.special.granting()
+	if all == nil || all.newest.Number == 0 {
+		return false
+	}
+	g := all.newest
+	all.newest = Grant{}
+	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
+	if !n.details.special.takes(n, g.Number) || g.Sent < all.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+		return false
+	}
+	wanted := m.leaseOf(n.queue.head)
+	op := &Op{Verb: VerbAcquire, Side: n.queue.head.Side, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
+	if g.Token > 0 {
+		op.Tokens = 1
+	}
+	m.acquired(e, &Reply{Op: op, Ran: Yes, OK: true, Token: g.Token})
+	if e.phase == held && wanted > g.Lease {
+		x := &e.upkeep().extend
+		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8
+	}
+	return true
 }
 
 // lateGrants is the number of late grants after which a request fails. A single late grant may be
@@ -164,5 +209,14 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		m.subscribe(n)
 		m.becomeWaiting(e, poll)
 		n.details.special.hear(m, n)
+	}
+}
+
+// failAbove fails the waiting requests for more permits than limit, which is how many there are.
+func (m *Machine) failAbove(n *name, limit int64) {
+	for r := range n.queue.all {
+		if int64(r.own.Permits) > limit {
+			m.failQueued(r, fmt.Errorf("%w: %d of %d", ErrLimit, r.own.Permits, limit))
+		}
 	}
 }

@@ -101,18 +101,3 @@ func (p *position) mayWait(n *name, now time.Duration) bool {
 	told := now < p.standsUntil && n.sub == subOn
 	return told && first.Side == p.side && !first.takesOver() && !n.details.impatient
 }
-
-// waitOrAsk serves the first waiter. A grant that has come is taken. If the position of the manager
-// stands, the entry waits for a grant. Otherwise an acquire is sent. Somebody must wait, and no
-// script about the entry may be in flight.
-func (m *Machine) waitOrAsk(e *entry) {
-	n := e.of
-	p := n.position()
-	switch {
-	case p != nil && p.newest.Number != 0 && m.takeGrant(e):
-	case p != nil && p.mayWait(n, m.now):
-		m.becomeWaiting(e, p.standsUntil)
-	default:
-		m.ask(e)
-	}
-}

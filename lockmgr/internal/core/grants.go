@@ -35,30 +35,3 @@ type grants struct {
 
 // ranAt notes that a script has run that was sent at an instant.
 func (g *grants) ranAt(sent time.Duration) { g.ran = max(g.ran, sent) }
-
-// takeGrant gives an entry to the first waiter if a message has granted the lock to this manager,
-// and reports whether it does. No script about the entry may be in flight.
-func (m *Machine) takeGrant(e *entry) bool {
-	n := e.of
-	all := n.details.special.granting()
-	if all == nil || all.newest.Number == 0 {
-		return false
-	}
-	g := all.newest
-	all.newest = Grant{}
-	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if !n.details.special.takes(n, g.Number) || g.Sent < all.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
-		return false
-	}
-	wanted := m.leaseOf(n.queue.head)
-	op := &Op{Verb: VerbAcquire, Side: n.queue.head.Side, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
-	if g.Token > 0 {
-		op.Tokens = 1
-	}
-	m.acquired(e, &Reply{Op: op, Ran: Yes, OK: true, Token: g.Token})
-	if e.phase == held && wanted > g.Lease {
-		x := &e.upkeep().extend
-		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8
-	}
-	return true
-}

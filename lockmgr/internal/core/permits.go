@@ -1,9 +1,6 @@
 package core
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Permits is the kind of a lock that several owners have at a time, up to a limit. A request wants
 // one or more permits.
@@ -143,15 +140,6 @@ func (m *Machine) leaveLine(n *name) (again time.Duration) {
 		m.release(e)
 	}
 	return Forever
-}
-
-// failAbove fails the waiting requests for more permits than limit, which is how many there are.
-func (m *Machine) failAbove(n *name, limit int64) {
-	for r := range n.queue.all {
-		if int64(r.own.Permits) > limit {
-			m.failQueued(r, fmt.Errorf("%w: %d of %d", ErrLimit, r.own.Permits, limit))
-		}
-	}
 }
 
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
