@@ -215,14 +215,6 @@ func (m *Machine) newRun(e *entry) {
 	e.of.details.run.begin(m.now)
 }
 
-// keptLong reports whether the entry has been passed on here for so long that a process without a
-// subscription must get a chance. The time counts from the first handoff. Until the first handoff,
-// the first holder kept everybody out, here and elsewhere.
-func (m *Machine) keptLong(e *entry) bool {
-	first := e.upkeep().firstPass
-	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()
-}
-
 // mostGrants returns the number of grants after which a run ends, or after which decideRun checks
 // again whether others wait.
 func (m *Machine) mostGrants(r *run) int {

@@ -121,6 +121,29 @@ func (m *Machine) advanceOutsiders(n *name) {
 	}
 }
 
+// keptLong reports whether the entry has been passed on here for so long that a process without a
+// subscription must get a chance. The time counts from the first handoff. Until the first handoff,
+// the first holder kept everybody out, here and elsewhere.
+func (m *Machine) keptLong(e *entry) bool {
+	first := e.upkeep().firstPass
+	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()
+}
+
+// mostOthers caps the number of subscribers that a script reports. The number is not trusted.
+const mostOthers = 1 << 20
+
+// othersOf returns the number of others who may want a name, by the number that a script has
+// reported. The result is 1 if the number is unknown.
+func (m *Machine) othersOf(n *name, subscribers int64) int64 {
+	switch {
+	case n.places():
+		return 0
+	case subscribers < 0 || !m.cfg.TrustSubscribers:
+		return 1
+	}
+	return min(subscribers, mostOthers)
+}
+
 // releasedBeside notes what the answer to a release says of others. A release that ends a run of
 // grants, and has handed on to nobody in the line, may leave a client waiting that was never heard.
 func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {

@@ -168,18 +168,3 @@ func (m *Machine) pollBlind() time.Duration {
 	d := time.Duration(m.blind) * (time.Second / blindPolls)
 	return min(max(d, m.cfg.PollSoon), m.cfg.PollBlind)
 }
-
-// mostOthers caps the number of subscribers that a script reports. The number is not trusted.
-const mostOthers = 1 << 20
-
-// othersOf returns the number of others who may want a name, by the number that a script has
-// reported. The result is 1 if the number is unknown.
-func (m *Machine) othersOf(n *name, subscribers int64) int64 {
-	switch {
-	case n.places():
-		return 0
-	case subscribers < 0 || !m.cfg.TrustSubscribers:
-		return 1
-	}
-	return min(subscribers, mostOthers)
-}
