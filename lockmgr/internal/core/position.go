@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A position is what a name knows of the manager's position in the line of the server. It is the
 // special state of a name of kind Exclusive or ReadWrite that has details of its own, and part of
@@ -278,6 +281,17 @@ func (p *position) steps(m *Machine, n *name, outside bool) {
 		}
 	}
 }
+
+// lookAgain is the longest time between two tries of a manager whose waiting the server remembers.
+func (m *Machine) lookAgain() time.Duration {
+	if m.cfg.PlaceTime == 0 {
+		return m.cfg.PollMax
+	}
+	return min(m.cfg.PollMax, m.cfg.PlaceTime*2/5)
+}
+
+// remembered is for how long the server remembers that a request waits, after a try.
+func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
 // hears keeps the grant of an event, and notes whether the messages of a channel are delivered. The
 // name is subscribed if the messages of both channels are delivered. A message of a script that has

@@ -127,17 +127,6 @@ func (m *Machine) waitOver(e *entry) {
 	}
 }
 
-// lookAgain is the longest time between two tries of a manager whose waiting the server remembers.
-func (m *Machine) lookAgain() time.Duration {
-	if m.cfg.PlaceTime == 0 {
-		return m.cfg.PollMax
-	}
-	return min(m.cfg.PollMax, m.cfg.PlaceTime*2/5)
-}
-
-// remembered is for how long the server remembers that a request waits, after a try.
-func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
-
 // poll returns the time until the next try if no message comes: the time until the other manager's
 // record expires, but no more than PollMax, or pollBlind if messages are not delivered.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
