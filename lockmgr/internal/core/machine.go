@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/renewal"
@@ -99,12 +98,4 @@ func (m *Machine) notice(what Notice) {
 func (m *Machine) noticeOf(n *name, what Notice) {
 	what.Name, what.Set = n.name, n.isSet()
 	m.notice(what)
-}
-
-// noteUnreleased counts and reports a release of a name that is given up. err is why the release
-// had failed, or nil.
-func (m *Machine) noteUnreleased(n *name, err error) {
-	m.stats.Unreleased++
-	m.unreleased = Unconfirmed{n.name, n.isSet(), err}
-	m.noticeOf(n, Notice{What: Unreleased, Err: cmp.Or(err, error(ErrClosed))})
 }

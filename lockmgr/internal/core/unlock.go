@@ -1,6 +1,9 @@
 package core
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+)
 
 // unlock handles the Unlock of one grant. untaken is set if nobody took the grant.
 func (m *Machine) unlock(r *Request, untaken bool) {
@@ -212,6 +215,14 @@ func (m *Machine) leaveRecord(e *entry, err error) {
 	e.of.details.special.givenUp()
 	u.retry.succeeded()
 	m.afterRelease(e)
+}
+
+// noteUnreleased counts and reports a release of a name that is given up. err is why the release
+// had failed, or nil.
+func (m *Machine) noteUnreleased(n *name, err error) {
+	m.stats.Unreleased++
+	m.unreleased = Unconfirmed{n.name, n.isSet(), err}
+	m.noticeOf(n, Notice{What: Unreleased, Err: cmp.Or(err, error(ErrClosed))})
 }
 
 // passInstead passes an entry on because the server refuses the release. A new run begins. A pause
