@@ -9,7 +9,8 @@
 //	                                                   no goroutine, no channel)
 //
 // In some folders each file uses only files below it, in the order that the folder's doc.go lists
-// them: see files_test.go. So the files form no cycle, and the list is true.
+// them: see files_test.go. So the files form no cycle, and the list is true. In package core the
+// list has groups: a file calls only files of its own group and of the groups below.
 //
 // Test files are free: the rules are about what users link. But sleeps_test.go lists the tests that
 // sleep in real time.

@@ -54,6 +54,20 @@ var timeless = []string{
 // uses only files below it.
 var ordered = []string{"lockmgr", "lockmgr/internal/cluster", "lockmgr/internal/wire"}
 
+// grouped are the folders whose doc.go lists their files in groups: each block of the section Files
+// is a group. Each file there calls only functions of its own group and of the groups below, except
+// for the calls named here.
+var grouped = map[string][]string{
+	"lockmgr/internal/core": {
+		"line.go → unlock.go",      // the record of a grant that nobody wants is removed
+		"line.go → wait.go",        // a request that must wait for others subscribes
+		"machine.go → set.go",      // a notice says whether its name is a set
+		"permits.go → unlock.go",   // a pool leaves the line
+		"position.go → acquire.go", // who is told that something is free asks
+		"position.go → unlock.go",  // who is told in vain leaves the line
+	},
+}
+
 // programs are modules of their own, with dependencies of their own.
 var programs = []string{"examples", "bench", "interop", "contrib", "locktest", "cmd"}
 

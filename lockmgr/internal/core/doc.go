@@ -264,31 +264,81 @@
 //
 // # Files
 //
-// Step hands an event to the file of its subject, and reply hands an answer to the file of its
-// operation:
+// A file calls only files of its own list and of the lists below. A call through an interface is a
+// call of rules.go or special.go. A test in internal/archtest checks this, and names the
+// exceptions.
 //
-//	request.go   Lock, Cancel                     entry.go    the record: trusted until when
-//	acquire.go   acquire, and its answers         op.go       operations, one in flight for an entry
-//	handoff.go   transfer, who is next, who joins hold.go     what a holder has
-//	unlock.go    Unlock, release                  wait.go     Wake, polls
-//	renew.go     renew                            verify.go   Verify
-//	prolong.go   Prolongation                     close.go    Close, Abort
-//	claims.go    how long a record must live
+// The first list is what the shell calls. Step hands an event to the file of its subject:
 //
-// The state of a name is in name.go, the state of an entry in entry.go, and the phases are in
-// phase.go. What differs between kinds is in rules.go, special.go and a file for each kind.
-// index.go has what concerns names with several entries. set.go has what is special about a set,
-// and overlap.go how a set meets further names. gather.go has how sets and requests for several
-// permits gather. position.go has the line of the managers that wait, early.go the releases that
-// join the line, outsiders.go the clients beside the line, line.go what a fair lock does to the
-// queue of the server, and grants.go the grants by message. pace.go has how many renewals a Tick
-// sends. deadlock.go has the search for owners that wait for each other. survey.go has what the
-// shell may ask of all holds, and config.go has the settings. Each concern that only some entries
-// have is a type: retry, unknown, tokens and doubt in files of their names, extend in prolong.go,
-// life in claims.go. run.go has the run of a contended name.
+//	step.go       Step, Next, Tick
+//	survey.go     what the shell may ask of all holds
+//
+// The second list decides what becomes of requests and entries. These files send scripts, and call
+// one another. reply hands an answer to the file of its operation:
+//
+//	lock.go       Lock, Cancel
+//	unlock.go     Unlock, release
+//	prolong.go    Prolongation
+//	verify.go     Verify, records in doubt
+//	wait.go       Wake, subscriptions, polls
+//	close.go      Close, Abort
+//	health.go     Sent, Queued, ShardGone, servers that fail
+//	acquire.go    acquire, and its answers
+//	handoff.go    transfer, who is next, who joins
+//	renew.go      renew
+//	held.go       grants, re-entries, losses, and the scripts that a held entry needs
+//	rest.go       how a name rests, and is forgotten
+//	deadlock.go   the search for owners that wait for each other
+//	op.go         operations, one in flight for an entry
+//	settle.go     what is due for a name and its entries
+//
+// The third list has the kinds: what differs between kinds, and what a name knows of others that
+// want the same:
+//
+//	exclusive.go  the rules of exclusive locks
+//	readwrite.go  the rules of read-write locks
+//	several.go    the rules of sets
+//	permits.go    the rules of permits, and their pool
+//	fair.go       the rules of fair locks
+//	line.go       what a fair lock does to the queue of the server
+//	set.go        what is special about a set
+//	overlap.go    how a set meets further names
+//	gather.go     how sets and requests for several permits gather
+//	position.go   the line of the managers that wait
+//	early.go      the releases that join the line
+//	outsiders.go  the clients beside the line
+//	grants.go     the grants by message
+//
+// The fourth list is what the machine knows of names, entries, holds and requests. These files send
+// no scripts:
+//
+//	name.go       the state of a name
+//	index.go      the entries of a name that may have several
+//	entry.go      the state of an entry: trusted until when
+//	phase.go      the phases of an entry
+//	hold.go       what a holder has, and the list of the holds of an entry
+//	request.go    what a request wants, and the queue of a name
+//	claims.go     how long a record must live
+//	extend.go     renewals that the watchdog does not send
+//	unknown.go    what scripts without an answer may have done
+//	tokens.go     the unused fencing tokens of an entry
+//	special.go    the state that only names of one kind have
+//
+// The last list is what all files above need:
+//
+//	rules.go      the interface of the kinds, and the rules that most have
+//	doubt.go      whether a record may be gone
+//	retry.go      the pauses after failures
+//	run.go        the run of a contended name
+//	pace.go       how many renewals a Tick sends
+//	machine.go    Machine, its counters, and how effects are emitted
+//	alarm.go      a heap of instants
+//	event.go      the events and effects
+//	config.go     the settings
+//	errors.go     the errors
 //
 // Code that changes a name must call settle or settleEntry afterwards. settle does what is due for
-// the entries and for the name, and sets the name's alarm: see machine.go. A predicate, such as
+// the entries and for the name, and sets the name's alarm: see settle.go. A predicate, such as
 // mayTry, changes nothing. The statement that must come before it has a name of its own.
 //
 // # Health
