@@ -52,6 +52,9 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
     end
   end
 end
+if line then
+  pcall(line.depart, key, want) -- first: a write lets later ones pass without memory
+end
 local last
 if ARGV[2] ~= '0' then
   redis.call('INCRBY', KEYS[2], ARGV[2])
@@ -69,8 +72,5 @@ end
 -- Last, as it may be refused: the record has its end by now.
 for i = 5, #ARGV do
   redis.call('HDEL', key, ARGV[i])
-end
-if line then
-  pcall(line.depart, key, want)
 end
 return last

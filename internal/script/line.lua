@@ -109,17 +109,17 @@ local function join(line, wants, manager, n, id, life, flags, note)
     redis.call('DEL', wants)
   end
   local old, newest = positionOf(wants, manager)
+  local till = now + life
   if old and newest > id then
     return
   end
   if not old then
     redis.call('RPUSH', line, manager)
   end
-  redis.call('HSET', wants, manager, string.format('%d %d %d %s%s', n, id, now + life, flags, note or ''))
-  if redis.call('PTTL', line) < life then -- others may wait for longer
-    redis.pcall('PEXPIRE', line, life)
-    redis.pcall('PEXPIRE', wants, life)
-  end
+  life = math.max(life, redis.call('PTTL', line)) -- others may wait for longer
+  redis.pcall('PEXPIRE', line, life) -- a write lets later ones pass without memory
+  redis.call('HSET', wants, manager, string.format('%d %d %d %s%s', n, id, till, flags, note or ''))
+  redis.pcall('PEXPIRE', wants, life)
 end
 
 -- leave removes a manager from the line, unless a newer script has joined. It returns how many permits the manager

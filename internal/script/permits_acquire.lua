@@ -119,6 +119,9 @@ local function acquire(counter, taken, first)
     end
   end
 
+  if take == n and lined == 1 then
+    pcall(leave, line, wants, manager, number) -- first: a write lets later ones pass without memory
+  end
   -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
   -- order it would grant one twice.
   if #freed > 0 then
@@ -148,9 +151,6 @@ local function acquire(counter, taken, first)
     if type(ttl) == 'number' and ttl > 0 then -- its user gave it an end
       redis.pcall('PEXPIRE', taken, ttl)
     end
-  end
-  if take == n and lined == 1 then
-    pcall(leave, line, wants, manager, number) -- it is granted, whatever comes
   end
   local served = lined == 0 or pcall(tell, line, wants, channel, free - take)
   if free > take and #freed > take then -- what was free before is no news

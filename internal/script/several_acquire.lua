@@ -175,6 +175,9 @@ end
 -- takeAll takes the locks at these positions, and leaves their lines. A record without an end would be worse
 -- than none, so an error gives all of them back.
 local function takeAll(which, lease)
+  for _, i in ipairs(line and which or {}) do
+    pcall(line.depart, lock(i), wish) -- first: a write lets later ones pass without memory
+  end
   for t, i in ipairs(which) do
     local ok, err = pcall(take, i, lease)
     if not ok then
@@ -183,9 +186,6 @@ local function takeAll(which, lease)
       end
       return type(err) == 'table' and err or {err = tostring(err)}
     end
-  end
-  for _, i in ipairs(line and which or {}) do
-    pcall(line.depart, lock(i), wish)
   end
 end
 
