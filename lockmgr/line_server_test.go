@@ -1,0 +1,245 @@
+package lockmgr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/lockmgr"
+)
+
+// A lineKind is a kind of lock that processes stand in line for.
+type lineKind struct {
+	name, line string // of the lock, and the key of its line
+	holds      func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]
+	waits      func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]
+}
+
+// lineKinds returns a lock of each kind.
+func lineKinds() []lineKind {
+	lock := func(name string, opts ...lockmgr.LockOption) func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
+		return func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync(name, opts...) }
+	}
+	permits := func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
+		return m.Permits("permits", 1).AcquireAsync(1)
+	}
+	set := func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
+		return m.LockAllAsync(lockmgr.All("set", "set2"))
+	}
+	writes := lock("writer", lockmgr.Exclusive())
+	return []lineKind{
+		{"plain", "{plain}:lock_line", lock("plain"), lock("plain")},
+		{"fenced", "{fenced}:lock_line", lock("fenced"), lock("fenced", lockmgr.Fenced())},
+		{"writer", "{writer}:lock_line", writes, writes},
+		{"reader", "{reader}:lock_line", lock("reader", lockmgr.Exclusive()), lock("reader", lockmgr.Shared())},
+		{"set", "{set}:lock_line", lock("set"), set},
+		{"permits", "{permits}:line", permits, permits},
+		{"fair", "redisson_lock_queue:{fair}", lock("fair", lockmgr.Fair()), lock("fair", lockmgr.Fair())},
+	}
+}
+
+// awaitInLine waits until as many members stand in the line.
+func (k *lineKind) awaitInLine(t *testing.T, s *redistest.Server, n string) {
+	t.Helper()
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", k.line) == n }, "%s: in the line: %s", k.name, n)
+}
+
+// A process that waits for replicas is granted nothing by message: the message of a process that
+// waits for none would come before the replicas have the record.
+func TestLine_NoGrantBeforeTheReplicasHaveIt(t *testing.T) {
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	o := acked(1)
+	o.Lease, o.Replicas.Timeout = 5*time.Minute, time.Minute // nothing ends while the replica is stopped
+	a, b := dial(t, servers[0].Addr(), lockmgr.Options{}), dial(t, servers[0].Addr(), o)
+	for _, k := range lineKinds() {
+		held := mustAwait(t, k.holds(a))
+		waits := k.waits(b)
+		k.awaitInLine(t, servers[0], "1")
+		servers[1].Freeze()
+		mustUnlock(t, held)
+		faults.Eventually(t, func() bool {
+			return strings.Contains(faults.Do(t, servers[0], "INFO", "clients"), "blocked_clients:1")
+		}, "%s: WAIT", k.name)
+		requirePending(t, waits, k.name)
+		servers[1].Thaw()
+		l := mustAwait(t, waits)
+		key := k.name
+		if key == "permits" {
+			key = "{permits}:timeout"
+		}
+		require.Equal(t, "1", faults.Do(t, servers[1], "EXISTS", key), k.name)
+		mustUnlock(t, l)
+	}
+}
+
+// A set of eight names, each of which another process holds again and again for 30 to 90 ms.
+func TestSet_BesideSingleHolders(t *testing.T) {
+	_, singles, sets := startServer(t, lockmgr.Options{})
+	patient, end := context.WithCancel(faults.Patient(t))
+	var holders sync.WaitGroup
+	defer holders.Wait()
+	defer end()
+	names := numbered("n", 8)
+	for i, name := range names {
+		holders.Go(func() {
+			for random := rand.New(rand.NewPCG(1, uint64(i))); patient.Err() == nil; {
+				l, err := singles.Lock(patient, name)
+				if err != nil {
+					continue
+				}
+				select {
+				case <-patient.Done():
+				case <-time.After(30*milli + time.Duration(random.Int64N(int64(60*milli)))):
+				}
+				_ = l.Unlock(context.Background())
+			}
+		})
+	}
+	requireOnceWithin(t, time.Second, func() time.Duration {
+		faults.Eventually(t, func() bool { return singles.Stats().Held == len(names) })
+		start := time.Now()
+		mustUnlock(t, mustLockAll(t, sets, lockmgr.All(names...)))
+		return time.Since(start)
+	}, "the set waits for each name once")
+}
+
+// A server without memory may refuse those who would join a line: these look from time to time, and
+// get the lock when there is memory. Who stands in the line is served, also beside them.
+func TestLine_WithoutMemory(t *testing.T) {
+	t.Parallel()
+	for _, k := range lineKinds() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, "--maxmemory-policy", "noeviction")
+			a, b, c := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+			held := mustAwait(t, k.holds(a))
+			waits := k.waits(b)
+			k.awaitInLine(t, s, "1")
+			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
+			asked := b.Stats().Scripts
+			faults.Eventually(t, func() bool { return b.Stats().Scripts > asked }, "b looks again")
+			late := k.waits(c)
+			faults.Eventually(t, func() bool { return faults.Settled(late) || c.Stats().Scripts >= 2 }, "c has tried to join")
+			mustUnlock(t, held)
+			l := mustAwait(t, waits)
+			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
+			mustUnlock(t, l)
+			l, err := late.Await(faults.Patient(t))
+			if errors.Is(err, lockmgr.ErrOutOfMemory) { // it found the lock free, or has no place in a fair queue
+				l, err = k.waits(c).Await(faults.Patient(t))
+			}
+			require.NoError(t, err)
+			mustUnlock(t, l)
+			mustClose(t, a, b, c)
+			require.Contains(t, []string{"", "permits", "redisson_lock_token:{fenced}"}, faults.Do(t, s, "KEYS", "*"))
+		})
+	}
+}
+
+// lineSteps returns how many commands about lines the server has run.
+func lineSteps(t *testing.T, s *redistest.Server) (n int) {
+	t.Helper()
+	all := s.Commands(t)
+	for _, c := range []string{"lindex", "lrem", "rpush", "hget", "hset", "hdel", "publish", "pubsub|numsub"} {
+		n += all[c]
+	}
+	return n
+}
+
+// What it costs a script to join a line, and to serve it, does not depend on how many wait. The
+// least of several counts: those who wait look from time to time.
+func TestLine_StepsDoNotGrowWithTheLine(t *testing.T) {
+	t.Parallel()
+	for _, k := range lineKinds() {
+		if k.name == "reader" || k.name == "set" { // a side of writer, and several lines
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			granted := make(chan *lockmgr.Lock, 100)
+			waiting := 0
+			wait := func() {
+				k.waits(dial(t, s.Addr(), lockmgr.Options{})).OnDone(func(l *lockmgr.Lock, _ error) { granted <- l })
+				waiting++
+				k.awaitInLine(t, s, strconv.Itoa(waiting))
+			}
+			l := mustAwait(t, k.holds(dial(t, s.Addr(), lockmgr.Options{})))
+			guest := dial(t, s.Addr(), lockmgr.Options{})
+			steps := func() (joins, serves int) {
+				joins, serves = math.MaxInt, math.MaxInt
+				for range 5 {
+					before := lineSteps(t, s)
+					f := k.waits(guest)
+					k.awaitInLine(t, s, strconv.Itoa(waiting+1))
+					joins = min(joins, lineSteps(t, s)-before)
+					f.Cancel()
+					k.awaitInLine(t, s, strconv.Itoa(waiting))
+					before = lineSteps(t, s)
+					mustUnlock(t, l)
+					l = <-granted
+					waiting--
+					k.awaitInLine(t, s, strconv.Itoa(waiting))
+					serves = min(serves, lineSteps(t, s)-before)
+				}
+				return joins, serves
+			}
+			for range 6 {
+				wait()
+			}
+			joins, serves := steps()
+			for range 40 {
+				wait()
+			}
+			joins40, serves40 := steps()
+			t.Logf("6 wait: %d and %d; 40 wait: %d and %d", joins, serves, joins40, serves40)
+			require.LessOrEqual(t, joins40, joins+10)
+			require.LessOrEqual(t, serves40, serves+10)
+		})
+	}
+}
+
+// Managers that stand in hundreds of lines leave no key when they are closed, in whatever order.
+func TestLine_CloseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var managers []*lockmgr.Manager
+	for range 4 {
+		managers = append(managers, dial(t, s.Addr(), lockmgr.Options{ForgetPermits: true}))
+	}
+	const names = 100
+	ask := func(m *lockmgr.Manager) (all []*futures.Future[*lockmgr.Lock]) {
+		for i := range names {
+			all = append(all, m.LockAsync(fmt.Sprint("plain", i)), m.LockAsync(fmt.Sprint("write", i), lockmgr.Exclusive()),
+				m.LockAsync(fmt.Sprint("fair", i), lockmgr.Fair()), m.Permits(fmt.Sprint("permits", i), 1).AcquireAsync(1))
+		}
+		return all
+	}
+	for _, f := range ask(managers[0]) {
+		mustAwait(t, f)
+	}
+	for _, m := range managers[1:] {
+		ask(m)
+	}
+	last := strconv.Itoa(names - 1)
+	for _, line := range []string{"{plain" + last + "}:lock_line", "{write" + last + "}:lock_line", "redisson_lock_queue:{fair" + last + "}", "{permits" + last + "}:line"} {
+		faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", line) == "3" }, line)
+	}
+	for _, i := range []int{2, 0, 1, 3} { // one that waits, one that holds
+		mustClose(t, managers[i])
+	}
+	require.Empty(t, faults.Do(t, s, "KEYS", "*"))
+}
