@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -242,4 +243,48 @@ func TestLine_CloseLeavesNothing(t *testing.T) {
 		mustClose(t, managers[i])
 	}
 	require.Empty(t, faults.Do(t, s, "KEYS", "*"))
+}
+
+// A process in the line is dead, or hangs, when its turn comes. If the process is dead, the next one
+// gets the lock at once. If the process hangs, or had a fair place, the next one waits for a turn.
+func TestLine_ProcessThatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, k := range lineKinds() {
+		for _, dead := range []bool{true, false} {
+			t.Run(fmt.Sprint(k.name, ", dead: ", dead), func(t *testing.T) {
+				t.Parallel()
+				limit := 2500 * milli
+				if dead && k.name != "fair" {
+					limit = 500 * milli
+				}
+				requireOnceWithin(t, limit, func() time.Duration {
+					s := redistest.Start(t)
+					proxy := faultproxy.Start(t, s.Addr())
+					a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+					gone := dialTroubled(t, proxy.Addr(), lockmgr.Options{})
+					l := mustAwait(t, k.holds(a))
+					k.waits(gone)
+					faults.Eventually(t, func() bool { return gone.Stats().Scripts >= 2 }, "it listens, and has said so")
+					next := k.waits(b)
+					k.awaitInLine(t, s, "2")
+					if dead {
+						proxy.Refuse()
+						proxy.Cut()
+						faults.Eventually(t, func() bool {
+							return !strings.Contains(faults.Do(t, s, "PUBSUB", "CHANNELS"), gone.ID())
+						}, "the server knows")
+					} else {
+						proxy.Stall()
+					}
+					start := time.Now()
+					mustUnlock(t, l)
+					l = mustAwait(t, next)
+					took := time.Since(start)
+					mustUnlock(t, l)
+					proxy.Heal()
+					return took
+				})
+			})
+		}
+	}
 }
