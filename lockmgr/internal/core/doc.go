@@ -21,12 +21,22 @@
 //	number   the part of a holder ID that the machine chooses: see below
 //	kind     exclusive, read-write, several, permits, or fair. A name keeps its kind while
 //	         anybody wants the name
-//	place    where a request for a fair lock stands in the queue of the server: see line.go. For
-//	         other locks, the number of the hold that a message may grant: see position
 //	line     on the server, the managers, and sets, that wait for a plain or read-write lock, or for
-//	         permits: see position. The type line has the places of a fair lock
+//	         permits: see position. Example: A has the lock, and B and C stand in the line. The
+//	         type line has the places of a fair lock
+//	place    the number of a future hold. Each request for a fair lock has a place in the queue of
+//	         the server: see line.go. For other locks, a manager in the line has one: see
+//	         position. Example: the place of B is 7
+//	turn     what the first of the line gets: the lock for a run, or two seconds in which to ask.
+//	         Example: B hangs, and two seconds after B was told, C has its turn
+//	grant by message
+//	         a script records a place as the holder, and a message tells the manager: see grants.
+//	         Example: the release of A records 7, and B sends no command
+//	provisional lease
+//	         the first lease of a grant by message: Config.GrantLease. Example: if the renewals of
+//	         B fail, the record of 7 ends after two seconds
 //	run      a row of grants of this manager: see Runs
-//	outsider a client that stands in no line, such as one of Redisson
+//	outsider a foreign client, which stands in no line. Example: one of Redisson
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. Rules have no state
 //	special  the state that only names of one kind have: a set, a pool, a line
