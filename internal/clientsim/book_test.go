@@ -459,7 +459,8 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 	e := b.managers[mgr.ID()]
 	e.killed, e.excused, e.until = now, true, map[string]time.Time{"": now.Add(b.w.set.lease)}
 	for _, q := range b.all { // the release of a fixed or prolonged lease may be on its way
-		if q.mgr == mgr.ID() && !q.end.IsZero() && now.Sub(q.end) < b.w.set.timeout+8*b.w.slowest() {
+		soon := q.end.Add(b.w.set.timeout + 8*b.w.slowest())
+		if q.mgr == mgr.ID() && !q.end.IsZero() && (now.Before(soon) || e.host.disturbed(span{q.end, soon})) {
 			q.parts(func(name string, _ feature) { e.until[name] = later(later(e.until[name], now.Add(q.lease)), q.extends) })
 		}
 	}
