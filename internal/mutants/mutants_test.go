@@ -3,6 +3,7 @@ package mutants
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -137,8 +138,6 @@ func TestMutants(t *testing.T) {
 	if !*run {
 		t.Skip("SKIPPED: builds and runs a test binary for each of some 180 mutants, in a quarter of an hour on two idle cores: -mutants -timeout 0")
 	}
-	goTool, err := exec.LookPath("go")
-	require.NoError(t, err)
 	verdicts := make([]string, len(mutants))
 	begun := time.Now()
 	t.Cleanup(func() { // when the last subtest has ended
@@ -165,7 +164,7 @@ func TestMutants(t *testing.T) {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			verdicts[i] = "NOT CAUGHT"
-			caught, err := m.hunt(t, goTool)
+			caught, err := m.hunt(t)
 			require.NoError(t, err)
 			verdicts[i] = caught
 		})
@@ -195,7 +194,7 @@ func (m *mutant) simulated() bool {
 // arguments returns those of the test binary.
 func (m *mutant) arguments() []string {
 	_, tests := m.tests()
-	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$", "-test.failfast", "-test.timeout=" + m.time().String()}
+	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$"}
 	if m.simulated() {
 		args = append(args, "-seeds=12000", "-shrink=false", "-tail=0", "-hang=10s")
 	}
@@ -203,42 +202,51 @@ func (m *mutant) arguments() []string {
 }
 
 // hunt builds the tests of a mutant and runs those that must catch it. It returns what caught it.
-func (m *mutant) hunt(t *testing.T, goTool string) (string, error) {
+func (m *mutant) hunt(t *testing.T) (string, error) {
 	path, text, err := m.apply()
 	if err != nil {
 		return "", err
 	}
-	file, err := filepath.Abs(filepath.Join(root, path))
-	if err != nil {
+	pkg, _ := m.tests()
+	env := []string{thorough.Variable + "=1"}
+	if m.simulated() {
+		env = append(env, "GOMAXPROCS=1") // the mutants are parallel, not their seeds
+	}
+	out, err := try(t, path, text, pkg, m.time(), env, m.arguments())
+	switch {
+	case err == nil:
+		return "", fmt.Errorf("SURVIVED %s", m.by)
+	case errors.Is(err, errNotBuilt):
 		return "", err
 	}
-	pkg, _ := m.tests()
+	return m.verdict(out, err)
+}
+
+var errNotBuilt = errors.New("does not build")
+
+// try builds the tests of a package with another text of one file and runs them. It returns what
+// they print, and errNotBuilt or how they end.
+func try(t *testing.T, path, text, pkg string, limit time.Duration, env, args []string) (string, error) {
+	file, err := filepath.Abs(filepath.Join(root, path))
+	require.NoError(t, err)
 	dir := t.TempDir()
 	patched, overlay, bin := filepath.Join(dir, filepath.Base(path)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
 	replace, _ := json.Marshal(map[string]map[string]string{"Replace": {file: patched}})
 	for name, content := range map[string]string{patched: text, overlay: string(replace)} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			return "", err
-		}
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+m.time())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+limit)
 	defer cancel()
-	build := exec.CommandContext(ctx, goTool, "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", bin, "./"+pkg)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", bin, "./"+pkg)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("does not build: %v\n%s", err, out)
+		return "", fmt.Errorf("%w: %v\n%s", errNotBuilt, err, out)
 	}
-	tester := exec.CommandContext(ctx, bin, m.arguments()...)
+	tester := exec.CommandContext(ctx, bin, append(args, "-test.failfast", "-test.timeout="+limit.String())...)
 	tester.Dir = filepath.Join(root, pkg)
-	tester.Env = append(os.Environ(), thorough.Variable+"=1")
-	if m.simulated() {
-		tester.Env = append(tester.Env, "GOMAXPROCS=1") // the mutants are parallel, not their seeds
-	}
+	tester.Env = append(os.Environ(), env...)
 	out, err := tester.CombinedOutput()
-	if err == nil {
-		return "", fmt.Errorf("SURVIVED %s", m.by)
-	}
-	return m.verdict(string(out), err)
+	return string(out), err
 }
 
 var (

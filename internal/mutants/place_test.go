@@ -108,8 +108,7 @@ func sources(dir string) ([]source, error) {
 	return files, nil
 }
 
-// functionsOf returns where the functions of a file are. A method's name is that of its type, a
-// dot, and its own.
+// functionsOf returns where the functions of a file are.
 func functionsOf(src []byte) (map[string][]span, error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, "", src, parser.SkipObjectResolution)
@@ -122,13 +121,19 @@ func functionsOf(src []byte) (map[string][]span, error) {
 		if !ok {
 			continue
 		}
-		name := fn.Name.Name
-		if fn.Recv != nil {
-			name = typeName(fn.Recv.List[0].Type) + "." + name
-		}
+		name := functionName(fn)
 		functions[name] = append(functions[name], span{set.Position(fn.Pos()).Offset, set.Position(fn.End()).Offset})
 	}
 	return functions, nil
+}
+
+// functionName returns the name of a function. A method's name is that of its type, a dot, and its
+// own.
+func functionName(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	return typeName(fn.Recv.List[0].Type) + "." + fn.Name.Name
 }
 
 // typeName returns the name of a receiver's type, without its parameters.
