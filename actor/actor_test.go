@@ -204,11 +204,12 @@ func TestActor_KeepsNothingHandledAlive(t *testing.T) {
 	handled := make(chan int)
 	a := start(t, func(batch []*[64]byte) time.Duration { handled <- len(batch); return -1 })
 	var refs []weak.Pointer[[64]byte]
-	for round := range 3 { // each of the two slices has its turn
+	for round := range 6 { // each of the slices has its turn
+		post := []func(*[64]byte) bool{a.Post, a.PostUrgent}[round%2]
 		for range 20 - round {
 			m := new([64]byte)
 			refs = append(refs, weak.Make(m))
-			a.Post(m)
+			post(m)
 		}
 		for n := 20 - round; n > 0; n -= <-handled {
 		}
