@@ -109,14 +109,8 @@ func editsOf(t *testing.T, src []byte) (edits []edit) {
 			edits = append(edits, edit{span{at(n.Pos()), at(n.End())}, name, fmt.Sprintf(format, args...)})
 		}
 		conditions := map[ast.Expr]string{} // what each may become
-		drop := func(list []ast.Stmt) {
-			for _, s := range list {
-				if droppable(s) {
-					add(s, "drop", "if false {\n%s\n}", text(s))
-				}
-			}
-		}
 		ast.Inspect(fn, func(n ast.Node) bool {
+			var list []ast.Stmt
 			switch n := n.(type) {
 			case *ast.IfStmt:
 				conditions[n.Cond] = "true false"
@@ -136,17 +130,21 @@ func editsOf(t *testing.T, src []byte) (edits []edit) {
 					add(n, other.String(), "%s %s %s", text(n.X), other, text(n.Y))
 				}
 			case *ast.BlockStmt:
-				drop(n.List)
+				list = n.List
 			case *ast.CaseClause:
-				drop(n.Body)
+				list = n.Body
 			case *ast.CommClause:
-				drop(n.Body)
+				list = n.Body
 			}
-			if e, ok := n.(ast.Expr); ok && strings.Contains(conditions[e], "true") {
-				add(n, "true", "(%s || true)", text(n))
+			for _, s := range list {
+				if droppable(s) && !strings.HasPrefix(text(s), "panic(") { // which nothing should reach
+					add(s, "drop", "if false {\n%s\n}", text(s))
+				}
 			}
-			if e, ok := n.(ast.Expr); ok && strings.Contains(conditions[e], "false") {
-				add(n, "false", "(%s && false)", text(n))
+			if e, ok := n.(ast.Expr); ok {
+				for _, value := range strings.Fields(conditions[e]) {
+					add(n, value, map[string]string{"true": "(%s || true)", "false": "(%s && false)"}[value], text(n))
+				}
 			}
 			return true
 		})
@@ -170,19 +168,12 @@ func partsOf(n *ast.BinaryExpr, conditions map[ast.Expr]string) {
 	}
 }
 
-// droppable reports whether a statement can be left out, and no panic that nothing can reach.
+// droppable reports whether the code may compile without a statement.
 func droppable(s ast.Stmt) bool {
 	switch s := s.(type) {
-	case *ast.ExprStmt:
-		call, ok := s.X.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		name, ok := call.Fun.(*ast.Ident)
-		return !ok || name.Name != "panic"
 	case *ast.AssignStmt:
 		return s.Tok != token.DEFINE
-	case *ast.IncDecStmt, *ast.SendStmt, *ast.DeferStmt, *ast.GoStmt:
+	case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.DeferStmt, *ast.GoStmt:
 		return true
 	}
 	return false
