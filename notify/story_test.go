@@ -38,7 +38,8 @@ var rewrite = flag.Bool("rewrite", false, "write what happens into testdata inst
 //
 // A step can also be a report of a connection, the newest one or that with a number:
 //
-//	[N:] up | confirm CHANNEL... | confirmall | message CHANNEL | answer | refuse TEXT | end TEXT
+//	[N:] up | confirm CHANNEL... | confirmall | message CHANNEL | gone CHANNEL | answer
+//	     | refuse TEXT | end TEXT
 //
 // Run with -rewrite to record the outcome anew, and look at every difference.
 func TestStories(t *testing.T) {
@@ -231,6 +232,8 @@ func (l *scripted) report(words []string) {
 		}
 	case "message":
 		f.message(words[1], "")
+	case "gone":
+		f.gone(words[1])
 	case "answer":
 		f.answered(nil)
 	case "refuse":
