@@ -143,3 +143,17 @@ func TestLane_CallBehindManyAnswers(t *testing.T) {
 		require.Nil(t, (<-ended).Failure)
 	})
 }
+
+// A call that is under way may need several round trips, which together take longer than the
+// time-out.
+func TestLane_CallOfSeveralRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := laneTo(t, execFuncs(func(_ []Command, answers []Answer) {
+			time.Sleep(1500 * time.Millisecond)
+			answers[0] = Answer{}
+		}))
+		ended := make(chan Answer)
+		l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
+		require.Nil(t, (<-ended).Failure)
+	})
+}
