@@ -157,3 +157,23 @@ func TestLane_CallOfSeveralRoundTrips(t *testing.T) {
 		require.Nil(t, (<-ended).Failure)
 	})
 }
+
+// Demoted is called for an answer that says so, and for no other failure.
+func TestLane_Demoted(t *testing.T) {
+	for demoted, want := range map[bool]int{false: 0, true: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			l := NewLane(Config{
+				Manager: "m", Timeout: time.Second, Now: func() time.Duration { return 0 }, Demoted: func() { calls++ },
+				Server: execFuncs(func(_ []Command, answers []Answer) {
+					answers[0] = (&Failure{Kind: Unavailable, Err: errNoAnswer, Demoted: demoted}).Answer()
+				}),
+			})
+			ended := make(chan Answer)
+			l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
+			<-ended
+			l.Close()
+			require.Equal(t, want, calls)
+		})
+	}
+}
