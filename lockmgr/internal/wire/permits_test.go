@@ -101,7 +101,7 @@ func TestPermits_BadStates(t *testing.T) {
 	require.Equal(t, PermitsState{Exists: true, Free: 2, Taken: 1, Waiting: 4, Permits: []TakenPermit{{string(id[:]), time.Second}}}, s)
 	require.True(t, s.Permits[0].Of(manager))
 	require.Equal(t, "00112233445566770000000000070001", s.Permits[0].Text())
-	for _, a := range []*Answer{{Kind: Nil}, ints(1, 2, 3, 4), state("x"), state("2", Answer{Kind: Int}, Answer{Kind: Int}), state("2", Answer{Kind: Text})} {
+	for _, a := range []*Answer{{Kind: Nil}, ints(1, 2, 3, 4), state("x"), state("2", Answer{Kind: Int}, Answer{Kind: Int}), state("2", Answer{Kind: Text}), state("2", Answer{Kind: Text}, Answer{Kind: Text})} {
 		_, ok := ReadPermits(a)
 		require.False(t, ok, "%+v", a)
 	}
