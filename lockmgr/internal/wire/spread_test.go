@@ -421,6 +421,12 @@ func TestSpread_OnePartIsGone(t *testing.T) {
 		require.True(t, r.OK && r.Partly && r.Ran == core.Yes, r)
 		require.Empty(t, s.records)
 
+		more := append([]string{"{" + first[0] + "}"}, all...) // in the slot of first[0], so in the first part
+		require.True(t, run(setOp(core.VerbAcquire, 3, more)).OK)
+		delete(s.records, first[0])
+		r = run(setOp(core.VerbRelease, 3, more))
+		require.True(t, r.OK && r.Partly && r.Ran == core.Yes, "of the first part, an item is gone: %+v", r)
+
 		require.True(t, run(setOp(core.VerbAcquire, 2, all)).OK)
 		s.before = func(string, []string) *Failure { return notServed }
 		r = run(setOp(core.VerbRenew, 2, all))
