@@ -36,14 +36,18 @@ type survey struct {
 	stages []stage
 }
 
+// ofManager are the tests of lockmgr, which wait much of the time.
+var ofManager = stage{manager, 8 * time.Minute, []string{"-test.parallel=8"}}
+
 var surveyed = []survey{
 	{machine, []stage{
 		{machine, time.Minute, []string{"-test.skip=^TestRenewal_Bursts$"}},
 		{"lockmgr/internal/sim", 5 * time.Minute, []string{"-test.run=^TestSeeds", "-seeds=300", "-shrink=false", "-tail=0", "-hang=10s"}},
 		{machine, time.Minute, []string{"-test.run=^TestRenewal_Bursts$"}},
+		ofManager,
 	}},
-	{wire, []stage{{wire, time.Minute, nil}, {manager, 8 * time.Minute, nil}}},
-	{nodes, []stage{{nodes, time.Minute, nil}, {manager, 8 * time.Minute, nil}}},
+	{wire, []stage{{wire, time.Minute, nil}, ofManager}},
+	{nodes, []stage{{nodes, time.Minute, nil}, ofManager}},
 	{"notify", []stage{{"notify", time.Minute, nil}}},
 	{"actor", []stage{{"actor", time.Minute, nil}}},
 	{"futures", []stage{{"futures", time.Minute, nil}}},
@@ -228,7 +232,7 @@ func TestAccepted_IsUpToDate(t *testing.T) {
 // the same. The last kind belongs in accepted.
 func TestSurvey(t *testing.T) {
 	if *sample == 0 {
-		t.Skip("SKIPPED: builds and runs up to three test binaries for each change: -sample 100 -timeout 0")
+		t.Skip("SKIPPED: builds and runs up to four test binaries for each change: -sample 100 -timeout 0")
 	}
 	chosen := slices.DeleteFunc(changes(t), func(c change) bool { return accepted[c.String()] != "" })
 	others := len(chosen)
