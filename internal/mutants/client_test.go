@@ -31,7 +31,7 @@ var scriptMutants = []mutant{
 	{"permits_acquire.lua", "a copy takes as many again", scripts + "permits_acquire.lua", "", "for h = first + 5", "for h = first + 6", tables + "TestScripts_Permits"},
 	{"line.lua", "a lock is taken although others are first", scripts + "plain_line.lua", "", "ahead(line, wants, channel, manager, free - n) <= free - n", "true", tables + "TestScript_LineIsNotOvertaken"},
 	{"line.lua", "a grant is overwritten", scripts + "plain_line.lua", "", "if redis.call('EXISTS', key) == 1 then", "if false then", tables + "TestScript_LineIsNotOvertaken"},
-	{"line.lua", "clients in no line are never first", scripts + "plain_line.lua", "", " or outsiders(channel) ~= 0", "", tables + "TestScript_LineTells"},
+	{"line.lua", "clients in no line are never first", scripts + "plain_line.lua", "", "outside ~= 0 or ", "not outside or ", tables + "TestScript_LineTells"},
 	{"line.lua", "others overtake", scripts + "permits_acquire.lua", "", "ok and sum or 0", "0", tables + "TestScript_PermitsLine"},
 	{"line.lua", "the place of a manager that was told lasts", scripts + "line.lua", "", "now < till", "true", tables + "TestScript_PermitsPlacesEnd"},
 	{"line.lua", "leaves although a newer script has joined", scripts + "line.lua", "", "n and newest <= id", "n", tables + "TestScript_PermitsPlacesEnd"},

@@ -18,12 +18,14 @@ local function fair(key)
   return holder and string.sub(holder, -2) == ':f'
 end
 
--- outsiders returns how many clients subscribe to the channel of a lock that stand in no line. Managers
--- of this library that may stand in the line subscribe to the channel with ":line" added, too. outsiders
--- returns nil if the user may not ask.
-local function outsiders(channel)
-  local n = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line')
-  return not n.err and math.max(n[2] - n[4], 0) or nil
+-- outsiders returns how many clients subscribe to the channel of a lock that stand in no line, and how
+-- many to the channel of a manager, if there is one. Managers of this library that may stand in the line
+-- subscribe to the channel with ":line" added, too. outsiders returns nil if the user may not ask.
+local function outsiders(channel, manager)
+  local n = redis.pcall('PUBSUB', 'NUMSUB', channel, channel .. ':line', channel .. ':' .. (manager or ''))
+  if not n.err then
+    return math.max(n[2] - n[4], 0), n[6]
+  end
 end
 
 -- waiting returns how many wait: those in the line whose hash is wants, and the clients that stand in no line. It

@@ -50,8 +50,8 @@ local function give(key)
     return
   end
   -- Subscribers are counted first: one at a replica may hear a message that nobody hears here.
-  local hear = redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. first)
-  if hear.err or hear[2] == 0 or outsiders(channel) ~= 0 then
+  local outside, heard = outsiders(channel, first)
+  if outside ~= 0 or heard == 0 then
     return
   end
   local holder, token = first .. ':' .. place, fenced == '1' and tokenOf(counter, reads) or 0
