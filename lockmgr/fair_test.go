@@ -192,7 +192,10 @@ func TestFair_ForgedGrant(t *testing.T) {
 			l = mustLock(t, a, tt.name, tt.opts...)
 			sent := b.Stats().Scripts
 			waits = b.LockAsync(tt.name, tt.opts...)
-			faults.Eventually(t, func() bool { return b.Stats().Scripts >= sent+scripts && len(wanted()) > tt.sent }, "b wants a grant")
+			faults.Eventually(t, func() bool {
+				hear := faults.Do(t, s, "PUBSUB", "NUMSUB", channel) // the spy, and b
+				return strings.HasSuffix(hear, "\n2") && b.Stats().Scripts >= sent+scripts && len(wanted()) > tt.sent
+			}, "b wants a grant")
 			return l, waits
 		}
 		l, waits := wait(2)
