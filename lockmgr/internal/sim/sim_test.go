@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means a fifth of those that are run with HOLDFAST_THOROUGH")
+	seeds  = flag.Int("seeds", 0, "how many seeds to run; 0 means a twentieth of those that are run with HOLDFAST_THOROUGH")
 	seed   = flag.Int64("seed", -1, "run this seed only, and print all events")
 	first  = flag.Uint64("first", 1, "the first seed")
 	events = flag.Int("events", 500, "events in each seed before the end begins")
@@ -93,7 +93,7 @@ func testSeeds(t *testing.T, of func(seed uint64) Options, many int) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = thorough.Choose(many/5, many)
+		n = thorough.Choose(many/20, many)
 		if raced.On {
 			n = many / 40 // each world is one goroutine: there is little to find
 		}
