@@ -60,7 +60,7 @@ func hurried(ctx context.Context, s measure.Spec) measure.Measure {
 	if s.Workload != "release" {
 		s.Window = min(s.Window, 30*time.Millisecond)
 	}
-	s.Rounds = min(s.Rounds, 3)
+	s.Rounds, s.Turns = min(s.Rounds, 3), min(s.Turns, 10)
 	s.Locks = min(s.Locks, 50)
 	return inProcess(ctx, s)
 }
