@@ -59,7 +59,7 @@ func TestLine_WhoOnlyListensKeepsNobodyWaiting(t *testing.T) {
 			m, _ := w.manager(lockmgr.Options{})
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			all.Go(func() {
-				for range 500 {
+				for range 200 {
 					time.Sleep(5*milli + time.Duration(random.Int64N(int64(50*milli))))
 					asked := time.Now()
 					l := mustLock(t, m, "a")

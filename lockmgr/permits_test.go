@@ -454,9 +454,9 @@ func TestPermits_AllInUseAndShared(t *testing.T) {
 	for _, workers := range [][]int{{100, 1}, {100, 5}, {100, 100}, {25, 25, 25, 25}} {
 		bubble(t, func(t *testing.T, w *scene) {
 			const limit, hold = 20, 20 * milli
-			window := 2 * second
+			window := second / 2
 			if len(workers) == 4 { // over a short time, the shares are those of a few turns
-				window = 6 * second
+				window = 2 * second
 			}
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -468,7 +468,7 @@ func TestPermits_AllInUseAndShared(t *testing.T) {
 					group.Go(func() { takeOneByOne(ctx, m.Permits("jobs", limit), hold, &grants[i]) })
 				}
 			}
-			time.Sleep(second)
+			time.Sleep(second / 2)
 			sum, before := int64(0), make([]int64, len(workers))
 			for i := range grants {
 				before[i] = grants[i].Load()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/raced"
 	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -23,6 +24,9 @@ import (
 func TestPrompt(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	begin, n := uint64(1), thorough.Choose(150, 5000)
+	if raced.On {
+		n = 30
+	}
 	if *seeds > 0 {
 		begin, n = *first, *seeds
 	}

@@ -69,7 +69,7 @@ func TestSeeds(t *testing.T) {
 	if n == 0 {
 		n = thorough.Choose(60, 10_000)
 		if raced.On {
-			n = 40
+			n = 20
 		}
 	}
 	began := time.Now()
