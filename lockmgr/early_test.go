@@ -112,6 +112,7 @@ func dialSingle(t *testing.T, addr string) *lockmgr.Manager {
 
 // A process that hangs is first in the line. It costs those behind it its turn, once: two seconds.
 func TestLine_ProcessThatHangs(t *testing.T) {
+	t.Parallel()
 	acquire := func(opts ...lockmgr.LockOption) func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
 		return func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", opts...) }
 	}

@@ -168,6 +168,7 @@ func TestWaiter_LeavesAServerThatRefusesPing(t *testing.T) {
 		leave(t, addr)
 		return
 	}
+	t.Parallel()
 	for _, tt := range faults.Troubles("MISCONF", "MASTERDOWN") {
 		t.Run(tt.What, func(t *testing.T) {
 			t.Parallel()

@@ -45,6 +45,7 @@ func (w *scene) slowManager(o lockmgr.Options) (m *lockmgr.Manager, n *network, 
 // A dial takes longer than a command may. The manager connects again all the same, and keeps its
 // locks.
 func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
+	t.Parallel()
 	o := lockmgr.Options{Lease: 6 * second, CommandTimeout: 400 * milli}
 	const takes = 600 * milli
 	t.Run("one server", func(t *testing.T) {

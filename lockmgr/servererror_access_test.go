@@ -28,6 +28,7 @@ func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 // beside others like it. Some servers refuse keys that a script does not declare, as a server does
 // here whose user may use no other keys.
 func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
+	t.Parallel()
 	all, undeclared := "-time -lindex -lrem -rpush", "resetkeys ~a ~b ~redisson_* ~holdfast:*"
 	alone := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a") }
 	write := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
