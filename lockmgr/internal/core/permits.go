@@ -126,7 +126,7 @@ func (m *Machine) leaveLine(n *name) (again time.Duration) {
 		return Forever
 	}
 	p.wasRefused = p.wasRefused && p.joined != 0
-	if !p.wasRefused || !p.mustLeave(n) {
+	if !p.wasRefused || !p.mustLeave(n) || n.releases() {
 		p.emptySince = 0
 		return Forever
 	}
@@ -140,6 +140,16 @@ func (m *Machine) leaveLine(n *name) (again time.Duration) {
 		m.release(e)
 	}
 	return Forever
+}
+
+// releases reports whether an entry is being released. Its next script leaves the line, if need be.
+func (n *name) releases() bool {
+	for e := range n.toLookAt {
+		if e.phase == releasing {
+			return true
+		}
+	}
+	return false
 }
 
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
