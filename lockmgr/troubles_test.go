@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -208,4 +209,57 @@ func TestLog_NamesAndPasswords(t *testing.T) {
 		faults.Eventually(t, func() bool { return strings.Contains(log.String(), line) }, log.String())
 	}
 	require.NotContains(t, log.String(), secret)
+}
+
+// While no command reaches the server, whatever a manager has to do, no script follows a failed
+// script without a pause.
+func TestTroubles_PausesBetweenScripts(t *testing.T) {
+	for how, lock := range map[string]func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
+		"plain":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Fenced()) },
+		"read":    func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Shared()) },
+		"write":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Exclusive()) },
+		"set":     func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAllAsync(lockmgr.All("a", "b")) },
+		"fair":    func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", lockmgr.Fair()) },
+		"permits": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.Permits("a", 3).AcquireAsync(2) },
+	} {
+		for what, do := range map[string]func(held *lockmgr.Lock, waits []*futures.Future[*lockmgr.Lock]){
+			"nothing": func(*lockmgr.Lock, []*futures.Future[*lockmgr.Lock]) {},
+			"unlock":  func(held *lockmgr.Lock, _ []*futures.Future[*lockmgr.Lock]) { held.UnlockAsync() },
+			"give up": func(_ *lockmgr.Lock, waits []*futures.Future[*lockmgr.Lock]) {
+				for _, f := range waits {
+					f.Cancel()
+				}
+			},
+			"both": func(held *lockmgr.Lock, waits []*futures.Future[*lockmgr.Lock]) {
+				waits[0].Cancel()
+				held.UnlockAsync()
+				waits[1].Cancel()
+			},
+		} {
+			for i := range 4 {
+				hush, elsewhere := i%2 == 1, i > 1
+				t.Run(fmt.Sprint(how, " ", what, " hush=", hush, " elsewhere=", elsewhere), func(t *testing.T) {
+					bubble(t, func(t *testing.T, w *scene) {
+						m, n := w.manager(lockmgr.Options{})
+						holder := m
+						if elsewhere {
+							holder, _ = w.manager(lockmgr.Options{})
+						}
+						held := mustAwait(t, lock(holder))
+						waits := []*futures.Future[*lockmgr.Lock]{lock(m), lock(m)}
+						synctest.Wait()
+						if hush {
+							n.hush()
+						} else {
+							n.cut()
+						}
+						do(held, waits)
+						sent := m.Stats().Scripts
+						time.Sleep(20 * time.Second)
+						require.Less(t, m.Stats().Scripts-sent, uint64(100))
+					})
+				})
+			}
+		}
+	}
 }
