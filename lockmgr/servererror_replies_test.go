@@ -62,7 +62,7 @@ func TestServerError_Replies(t *testing.T) {
 				}
 				return ":0\r\n"
 			})
-			options := lockmgr.Options{Lease: time.Second, CommandTimeout: slow}
+			options := lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: 4 * slow}
 			if tt.reply == "" {
 				options = lockmgr.Options{Lease: 200 * time.Millisecond} // every command times out
 			}
