@@ -169,24 +169,30 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	if !releaseRefused {
 		m.failImpatient(n, r.Err)
 	}
-	servedByOther := e.number == 0 && n.served(e)
+	mayPass := m.wanted(e) && !e.servedByOther()
 	switch {
 	case m.now >= goneBy, m.closesWithout(e, r):
 		m.leaveRecord(e, r.Err)
-	case r.Final && servedByOther: // nobody waits for this release, which is repeated
-		m.answerUnlock(e, r.Err)
-	case releaseRefused && m.wanted(e) && !u.cannotPass && !u.life.long:
+	case releaseRefused && mayPass && !u.cannotPass && !u.life.long:
 		m.passInstead(e, r.Err)
 	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
 		m.waitNoLonger(e, r)
-	case m.wanted(e) && !u.giveBack && !servedByOther:
+	case mayPass && !u.giveBack:
 		m.passOn(e, nil)
 	}
 }
 
-// waitNoLonger ends the waits for a release that goes on failing. The release is repeated.
+// servedByOther reports whether the waiting requests wait for other entries, and not for the
+// release of this one.
+func (e *entry) servedByOther() bool { return e.number == 0 && e.of.served(e) }
+
+// waitNoLonger ends the waits for a release that was refused for good, or goes on failing. The
+// release is repeated.
 func (m *Machine) waitNoLonger(e *entry, r *Reply) {
 	m.answerUnlock(e, r.Err)
+	if r.Final && e.servedByOther() { // no request waits for this release
+		return
+	}
 	for q := range e.of.queue.all {
 		if r.Final || m.overdue(e, q) {
 			m.failQueued(q, r.Err)
