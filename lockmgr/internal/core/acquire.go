@@ -66,7 +66,9 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 	n := e.of
 	op := r.Op
 	if r.Ran == Yes {
-		m.answerUnlock(e, nil) // the try has named the number of that hold: see releaseFailed
+		// An Unlock is open if its release had no answer, and this try was sent instead of another
+		// release. The try has named the number of that hold, so the record of the hold is gone.
+		m.answerUnlock(e, nil)
 	}
 	switch {
 	case r.Ran != Yes:
