@@ -32,9 +32,9 @@ type early struct {
 	standsUntil time.Duration
 }
 
-// learn estimates whether a request is likely. A lock is to be released that was granted at an
+// estimate estimates whether a request is likely. A lock is to be released that was granted at an
 // instant. waits is set if somebody waits here.
-func (y *early) learn(now, granted time.Duration, waits bool) {
+func (y *early) estimate(now, granted time.Duration, waits bool) {
 	if y.releasedAt > 0 {
 		y.cycle = granted - y.releasedAt
 		if y.joinedAt > 0 {
@@ -47,8 +47,8 @@ func (y *early) learn(now, granted time.Duration, waits bool) {
 	}
 }
 
-// released notes that a release was answered.
-func (y *early) released(now time.Duration) {
+// releaseAnswered notes that a release was answered.
+func (y *early) releaseAnswered(now time.Duration) {
 	if y.releasedAt > 0 {
 		y.releasedAt = now
 	}

@@ -91,7 +91,7 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		op.Lined = true
 	case op.Verb == VerbRelease && op.Reserve == 0:
 		if e.number != 0 {
-			p.learn(m.now, e.since, n.queue.head != nil)
+			p.estimate(m.now, e.since, n.queue.head != nil)
 		}
 		op.Lined = p.releaseJoins(m, e)
 	default:
@@ -176,7 +176,8 @@ func (p *position) answered(m *Machine, r *Reply) {
 	if op.Verb != VerbRelease {
 		return
 	}
-	if p.released(m.now); n.hasDetails() {
+	p.releaseAnswered(m.now)
+	if n.hasDetails() {
 		m.releasedBeside(&p.others, e, r)
 	}
 }
@@ -366,10 +367,14 @@ func (p *position) toldOwn(m *Machine, n *name) {
 	case n.queue.head != nil:
 		m.ask(e)
 	default:
-		p.joined = m.lastID // so that the release leaves
+		p.foundInLine(m)
 		m.release(e)
 	}
 }
+
+// foundInLine notes that the server has the manager in the line, as a message has told. Any script
+// so far may have joined. So the next release leaves.
+func (p *position) foundInLine(m *Machine) { p.joined = m.lastID }
 
 // runOver reports whether an entry of a name with a line is to be released instead of passed on.
 // The entry is released in a pause for outsiders. It is released after a run if others wait, or if
