@@ -41,7 +41,8 @@ func (m *Machine) waitOrAsk(e *entry) {
 // returns when to look again.
 func (m *Machine) pauseUntil(e *entry) time.Duration {
 	if o := e.of.outsiders(); o != nil {
-		if m.advanceOutsiders(e.of); m.now < o.until {
+		m.advanceOutsiders(e.of)
+		if m.now < o.until {
 			return o.nextLook(&m.cfg)
 		}
 	}

@@ -30,7 +30,8 @@ func (h *alarms[T]) due(now time.Duration) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for h.next() <= now {
 			x := h.a[0].x
-			if h.remove(x); !yield(x) {
+			h.remove(x)
+			if !yield(x) {
 				return
 			}
 		}

@@ -388,7 +388,8 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		m.tellUntils(e)
 	}
 	every := max(m.cfg.RecordEvery, u.spacing)
-	if u.nextTransfer = m.now + every; e.of.index() != nil {
+	u.nextTransfer = m.now + every
+	if e.of.index() != nil {
 		// The transfers of all entries fall due together, because the transfers can share a script.
 		u.nextTransfer = u.nextTransfer.Truncate(every) + every
 	}
@@ -506,7 +507,8 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 // number, so that the late upgrade finds an unknown number.
 func (m *Machine) undoUpgrade(e *entry) {
 	u := e.makeUpkeep()
-	if u.number, u.side = e.number, e.side; u.unknown.replaced() {
+	u.number, u.side = e.number, e.side
+	if u.unknown.replaced() {
 		m.renumber(e, e.of.rules().side(e))
 	}
 }

@@ -165,7 +165,8 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 		return
 	}
 	r.Hold = h
-	if m.claimLease(h); r.Lease > 0 && !h.watched {
+	m.claimLease(h)
+	if r.Lease > 0 && !h.watched {
 		m.claim(e, fixedLease, r, m.now+m.cfg.usable(r.Lease))
 	}
 	switch {

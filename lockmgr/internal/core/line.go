@@ -389,7 +389,8 @@ func (n *name) movesUp(place uint64) bool {
 	}
 	for r := n.queue.head; r != nil; r = r.next {
 		n.line().refuse(r.own.Number)
-		if r.own.Number, r.own.unsure = 0, false; from != nil {
+		r.own.Number, r.own.unsure = 0, false
+		if from != nil {
 			r.own.Number, r.own.unsure = from.own.Number, from.own.unsure
 			from.own.Number, from.own.unsure = 0, false
 			from = from.next
@@ -466,7 +467,8 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 		m.stats.Subscriptions--
 		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: l.ear})
 	}
-	if l.ear = place; place != 0 {
+	l.ear = place
+	if place != 0 {
 		m.stats.Subscriptions++
 		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: place})
 	}

@@ -34,14 +34,16 @@ func (o *outsiders) hear(now time.Duration, r *run, cfg *Config) {
 	}
 	o.heard, o.vain = now, 0
 	// After 16 repeats in vain one message in 16 allows repeats.
-	if o.repeats = 0; o.lost < 16 || uint64(now)%16 == 0 {
+	o.repeats = 0
+	if o.lost < 16 || uint64(now)%16 == 0 {
 		o.repeats = 2
 	}
 }
 
 // held notes that an outsider has what a try was for. A pause that has ended early goes on.
 func (o *outsiders) held(now time.Duration, cfg *Config) {
-	if o.vain = 0; o.known(now, cfg) {
+	o.vain = 0
+	if o.known(now, cfg) {
 		o.until = max(o.until, o.end)
 	}
 }

@@ -97,7 +97,8 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	default:
 		return
 	}
-	if p.fillLine(m, n, op); p.place != 0 {
+	p.fillLine(m, n, op)
+	if p.place != 0 {
 		op.OtherNumbers = append(op.OtherNumbers, p.place)
 	}
 	op.OtherNumbers = append(op.OtherNumbers, p.unwanted...)
@@ -162,7 +163,8 @@ func (p *position) answered(m *Machine, r *Reply) {
 		e.makeUpkeep().unknown.add(suspect{number: p.place, until: m.suspectUntil(), stray: true, byMessage: true})
 		p.place = 0
 	}
-	if p.noteLeft(r); r.Ran != Yes {
+	p.noteLeft(r)
+	if r.Ran != Yes {
 		return
 	}
 	p.ranAt(op.Sent)
@@ -241,7 +243,8 @@ func (p *position) hear(m *Machine, n *name) {
 	if p.own || n.sub == subNone {
 		return
 	}
-	if p.own = true; !p.outside {
+	p.own = true
+	if !p.outside {
 		m.listen(n, LinePlace, true)
 	}
 	m.listen(n, OwnPlace, true)
@@ -277,7 +280,8 @@ func (m *Machine) listen(n *name, place uint64, on bool) {
 // among these, and it hears the messages for these.
 func (p *position) steps(m *Machine, n *name, outside bool) {
 	if outside != p.outside {
-		if p.outside = outside; p.own {
+		p.outside = outside
+		if p.own {
 			m.listen(n, LinePlace, !outside)
 		}
 	}

@@ -122,7 +122,8 @@ func (c *confirmer) run() {
 		replies.Replies = append(replies.Replies, held...)
 		c.cfg.Post(replies)
 		b.clear()
-		if clear(held); cap(held) > 4*maxBatch { // after a burst of renewals
+		clear(held)
+		if cap(held) > 4*maxBatch { // after a burst of renewals
 			held = nil
 			c.shrink()
 		}
