@@ -90,7 +90,9 @@ type upkeep struct {
 	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
 	// the entry came to us. firstPass is zero before. See keptLong.
 	firstPass time.Duration
-	// grants is how many requests have got the entry since the entry came to us.
+	// grants is how many requests have got the entry since the entry came to us, since newRun, or
+	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not
+	// grants.
 	grants int
 	// claims make the record live for longer than the watched holds need: see claim.
 	claims []claim

@@ -5,12 +5,14 @@ import "time"
 // A run is a row of grants of this manager, and what scripts have said of others meanwhile. If
 // others want the name, a run ends after PassCount grants or PassTime: see runOver and outsiders.
 type run struct {
-	count int           // grants of this run
+	count int           // grants of this run, of all entries: upkeep.grants counts those of one
 	start time.Duration // when the first of them was made
 
-	others   int64 // how many others may want the name, by the last reply that said so
-	fresh    bool  // others was reported by a transfer of this run
-	noOthers bool  // the last transfer since the entry came to us reported no others
+	others int64 // how many others may want the name, by the last reply that said so; at first zero
+	fresh  bool  // others was reported by a transfer of this run
+	// noOthers is set if the last transfer since the entry came to us reported no others. others is
+	// also zero if no reply, or only the answer to a release, has said so.
+	noOthers bool
 }
 
 // grant counts a grant.
