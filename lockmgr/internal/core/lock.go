@@ -84,20 +84,21 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
 	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
-	before := n.queue.head != nil && !together
+	queueFirst := n.queue.head != nil && !together
 	switch e.phase {
 	case idle:
 		return false
 	case asking:
 		return !together
+	case waiting:
+		return true
 	case held:
-		return before || !n.rules().joins(e, r)
+		return queueFirst || !n.rules().joins(e, r)
 	case releasing:
-		return before
-	case passing:
-		return before || e.flight != 0 && !together
+		return queueFirst
+	default: // passing
+		return queueFirst || e.flight != 0 && !together
 	}
-	return true
 }
 
 // whyOccupied returns the error for a request that would have to wait and has Once set. While the
