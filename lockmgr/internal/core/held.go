@@ -123,24 +123,24 @@ func (m *Machine) endOf(r *Request) time.Duration {
 // askedAgain handles a request whose owner has a hold of the name already. askedAgain reports
 // whether the owner has a hold.
 func (m *Machine) askedAgain(n *name, r *Request) bool {
-	var beside *Hold
-	what := reenters
+	var beside *Hold // a hold of the owner, if the request re-enters none
 	for e := range n.entries {
 		for _, h := range e.owned(r.Owner()) {
-			if h == nil {
-				continue
-			}
-			if what = n.rules().again(h, r); what == reenters {
+			switch {
+			case h == nil:
+			case n.rules().again(h, r) == reenters:
 				m.reenter(h, r)
 				return true
+			default:
+				beside = h
 			}
-			beside = h
 		}
 	}
 	if beside == nil {
 		return false
 	}
-	switch e := beside.Request.entry; {
+	e, what := beside.Request.entry, n.rules().again(beside, r)
+	switch {
 	case what == never:
 		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner(), r.Name, r.Owner(), r.Name}}})
 	case what == upgrades:
