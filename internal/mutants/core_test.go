@@ -65,7 +65,7 @@ var coreMutants = []mutant{
 
 	{"read-write", "readers join a writer", machine, "readWrite.joins", " && k.side(e) == Shared", "", rwSeeds},
 	{"read-write", "a reader's entry passes to a writer", machine, "readWrite.passes", "r.Side == Shared || !e.open", "true", rwSeeds},
-	{"read-write", "joins what may be gone", machine, "Machine.prepareJoin", "case !needsMore && !u.doubt.open():", "case !needsMore:", rwSeeds},
+	{"read-write", "joins what may be gone", machine, "Machine.prepareJoin", "case !needsTransfer && !u.doubt.open():", "case !needsTransfer:", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "Machine.unlock", "e.hold != nil", "e.hold != nil && false", rwSeeds},
 	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "run == runIsOver && !u.writerWaits", "false", stories},
 	{"read-write", "readers do not ask whether others wait", machine, "Machine.decideRun", " || e.hold != nil && run.ended(most, m.now, &m.cfg)", "", stories},

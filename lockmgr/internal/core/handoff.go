@@ -287,17 +287,17 @@ func (m *Machine) reopen(e *entry) {
 // whether others wait.
 func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
 	u := e.makeUpkeep()
-	needsMore := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
-	proven := !m.unproven(e) && (!r.Fenced || m.mayTakeToken(e, r))
-	if !proven && !needsMore && !u.doubt.open() {
+	needsTransfer := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
+	mayBeGone := m.unproven(e) || r.Fenced && !m.mayTakeToken(e, r)
+	if !needsTransfer && mayBeGone && !u.doubt.open() {
 		m.doubt(e) // a renewal looks for the record
 	}
 	switch {
-	case !needsMore && !u.doubt.open():
+	case !needsTransfer && !u.doubt.open():
 		return true, Forever
 	case e.flight != 0:
 		return false, Forever
-	case !needsMore && u.extend.want > 0:
+	case !needsTransfer && u.extend.want > 0:
 		return false, m.sendDue(e) // the renewal: a server that is out of memory refuses transfers
 	case m.now < u.retry.at:
 		return false, u.retry.at
@@ -394,8 +394,9 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		u.nextTransfer = u.nextTransfer.Truncate(every) + every
 	}
 	// A number is written with one side only: see upkeep.number. Another side needs another number.
-	newSide := number == e.number && side != e.side || number == u.number && side != u.side
-	if newSide && e.hold != nil {
+	otherThanNow := number == e.number && side != e.side
+	otherThanNext := number == u.number && side != u.side
+	if (otherThanNow || otherThanNext) && e.hold != nil {
 		m.renumber(e, side)
 		number = u.number
 	}
