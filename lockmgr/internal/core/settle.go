@@ -33,7 +33,7 @@ func (m *Machine) settleEntry(e *entry) {
 // alarm, for again at the latest. If the name has no state left, settleName forgets the name.
 func (m *Machine) settleName(n *name, again time.Duration) {
 	if n.index() != nil {
-		again = min(again, m.askMore(n))
+		again = min(again, m.settleIndexed(n))
 	}
 	if n.hasDetails() && n.idle() && m.now >= n.details.restUntil {
 		m.rest(&n.entry)
@@ -50,10 +50,11 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 	}
 }
 
-// askMore asks for further entries of a name if requests wait, and returns when to look at these
-// entries again. If no request waits, askMore ends the wait of each entry: the last request may
-// have gone to an entry that was advanced after a waiting entry.
-func (m *Machine) askMore(n *name) (again time.Duration) {
+// settleIndexed is the part of settleName for a name with an index. If requests wait, settleIndexed
+// asks for further entries. If no request waits, settleIndexed ends the wait of each entry: the
+// last request may have gone to an entry that was advanced after a waiting entry. settleIndexed
+// returns when to call it again.
+func (m *Machine) settleIndexed(n *name) (again time.Duration) {
 	again = Forever
 	if n.queue.head == nil {
 		for e := n.waiting(); e != nil; e = n.waiting() {
