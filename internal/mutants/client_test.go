@@ -55,7 +55,7 @@ var scriptMutants = []mutant{
 // rules of the doc.go of wire, notify, renewal, futures and actor.
 var clientMutants = []mutant{
 	{"deadline", "counted from the answer, in the lane", wire, "Lane.reply", "o.replies.Replies = append(", "op.Sent = l.cfg.Now()\n\to.replies.Replies = append(", client + "TestAnswer_SlowOneProlongsNoLease"},
-	{"deadline", "renewals wait for others", wire, "Lane.wake", "len(l.renewals) > 0", "len(l.renewals) > 0 && l.flying == 0", wires + "TestLane_RenewalsHaveTheirOwnSender"},
+	{"deadline", "renewals wait for others", wire, "Lane.sendSoon", "len(l.renewals) > 0", "len(l.renewals) > 0 && l.flying == 0", wires + "TestLane_RenewalsHaveTheirOwnSender"},
 	{"deadline", "without the margin", manager, "newLoop", "o.Margin", "0", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "Valid does not look at it", manager, "Lock.Valid", "l.Remaining() > 0", "!l.ticket.over.Load() && l.ticket.hold().lostErr() == nil", shell + "TestLock_ValidEndsWhileTheManagerIsStuck"},
 	{"deadline", "valid after an early loss", manager, "hold.end", "h.until.Store(0)", "", client + "TestHandle_StaleTouchesNothing"},

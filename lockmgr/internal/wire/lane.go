@@ -48,7 +48,7 @@ type Lane struct {
 	confirms *confirmer // nil: all replies are reported at once
 
 	senders [senders]sender // started when first needed
-	roused  int             // of senders, those that were roused and have not looked for a batch since
+	roused  int             // of senders, those that rouse has counted and that have not looked for a batch since: see take
 	batches int             // of senders, those whose batch is under way
 	flying  int             // the tasks of these batches
 	few     int             // with fewer tasks under way, none waits for others: see worthSending
@@ -68,15 +68,15 @@ type sender struct {
 	took    int       // the tasks of its batch that is under way
 }
 
-// await blocks until rouse. The lane's mutex is held at the call and at the return.
+// await blocks until resume. The lane's mutex is held at the call and at the return.
 func (s *sender) await() {
 	for s.waits = true; s.waits; {
 		s.filled.Wait()
 	}
 }
 
-// rouse wakes a waiting sender, and reports whether it did. The lane's mutex is held.
-func (s *sender) rouse() bool {
+// resume ends await, and reports whether the sender was waiting. The lane's mutex is held.
+func (s *sender) resume() bool {
 	if !s.waits {
 		return false
 	}
@@ -123,7 +123,7 @@ func (l *Lane) Submit(ops []*core.Op, now time.Duration) {
 	for _, op := range ops {
 		l.enqueue(task{op: op})
 	}
-	l.wake()
+	l.sendSoon()
 }
 
 // enqueue puts a task into its queue. The mutex is held.
@@ -148,7 +148,7 @@ func (l *Lane) adopt(t task) bool {
 	}
 	l.health.sent(1, l.cfg.Now())
 	l.enqueue(t)
-	l.wake()
+	l.sendSoon()
 	return true
 }
 
@@ -165,7 +165,7 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 	l.health.sent(1, t.call.asked)
 	t.call.late = time.AfterFunc(l.cfg.Timeout, func() { l.overdue(t.call) })
 	l.enqueue(t)
-	l.wake()
+	l.sendSoon()
 	return true
 }
 
@@ -216,7 +216,7 @@ func (l *Lane) Close() {
 	for i := range l.senders {
 		l.rouse(&l.senders[i])
 	}
-	l.renewer.rouse()
+	l.renewer.resume()
 	l.mu.Unlock()
 	l.stop()
 	for i := range l.senders {
@@ -239,11 +239,12 @@ func (l *Lane) Wait() {
 	}
 }
 
-// wake rouses the sender of renewals if any are queued, and the first waiting sender of all else if
-// a batch is worth sending. So with little to send only the first sender's connection is used.
-func (l *Lane) wake() {
+// sendSoon resumes the sender of renewals if any are queued, and rouses the first free sender of all
+// else if a batch is worth sending. So with little to send only the first sender's connection is
+// used.
+func (l *Lane) sendSoon() {
 	if len(l.renewals) > 0 {
-		l.renewer.rouse()
+		l.renewer.resume()
 	}
 	if l.roused > 0 || !l.worthSending() {
 		return
@@ -255,10 +256,10 @@ func (l *Lane) wake() {
 	}
 }
 
-// rouse wakes a waiting sender or starts a new one, and reports whether it did.
+// rouse resumes a waiting sender or starts a new one, and reports whether it did.
 func (l *Lane) rouse(s *sender) bool {
 	switch {
-	case s.rouse():
+	case s.resume():
 	case !s.started && !l.closed:
 		s.started = true
 		l.wg.Go(func() { l.send(s, l.take) })
@@ -314,7 +315,7 @@ func (l *Lane) take(s *sender, out []task) []task {
 	if s.took = len(out); s.took > 0 {
 		l.flying, l.batches = l.flying+s.took, l.batches+1
 	}
-	l.wake() // for what is left
+	l.sendSoon() // what is left
 	return out
 }
 
