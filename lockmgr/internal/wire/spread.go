@@ -228,9 +228,7 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 	tookAll := s.step == stepExtend // the replies are those of the renewals
 	undone := func(i int) bool {
-		r := &s.parts[i].reply
-		took := r.Ran == core.Maybe || r.Ran == core.Yes && (r.OK || r.Gathered)
-		return (tookAll || r.Op != nil && took) && i >= from || s.inLineUnreached(i)
+		return i >= from && (tookAll || s.parts[i].mayHaveTaken()) || s.inLineUnreached(i)
 	}
 	s.end = end
 	for i := range s.parts {
@@ -241,6 +239,18 @@ func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 		}
 	}
 	return end, true
+}
+
+// mayHaveTaken reports whether the acquire of a part may have taken something, by its reply.
+func (p *part) mayHaveTaken() bool {
+	switch r := &p.reply; {
+	case r.Op == nil: // the acquire was not sent
+		return false
+	case r.Ran == core.Yes:
+		return r.OK || r.Gathered
+	default:
+		return r.Ran == core.Maybe
+	}
 }
 
 // inLineUnreached reports whether the set may stand in a line of a part that the acquire did not
