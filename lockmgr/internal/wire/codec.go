@@ -28,7 +28,7 @@ func newScript(name string) *Script {
 }
 
 // onlyAt makes a script do nothing at another node than the node whose ID is the last argument.
-const onlyAt = "if redis.call('CLUSTER', 'MYID') ~= table.remove(ARGV) then return {err = '" + elsewhere + " this is another node'} end\n"
+const onlyAt = "if redis.call('CLUSTER', 'MYID') ~= table.remove(ARGV) then return {err = '" + strangeNodeCode + " this is another node'} end\n"
 
 func hashOf(text string) string {
 	sum := sha1.Sum([]byte(text))

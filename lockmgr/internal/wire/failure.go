@@ -98,6 +98,7 @@ type serverCode struct {
 }
 
 var serverCodes = map[string]serverCode{
+	// word: kind, before, final, hint
 	"NOPERM":      {Permission, false, true, "grant the user the commands, keys and channels that docs/redis.md lists; ACL LOG on the server tells which one was missing"},
 	"DENIED":      {Permission, false, true, "the server is in protected mode: set a password, or protected-mode no"},
 	"NOAUTH":      {Permission, true, true, "the connection is not authenticated: check the user name and password"},
@@ -141,7 +142,7 @@ func codeOf(word, text string) (code serverCode, known bool) {
 // first write gets core.Maybe: the script may be half done.
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
-	if word == elsewhere {
+	if word == strangeNodeCode {
 		return StrangeNode
 	}
 	code, known := codeOf(word, text)
@@ -271,8 +272,8 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// elsewhere begins the error of a script that was sent to the wrong node.
-const elsewhere = "ELSEWHERE"
+// strangeNodeCode begins the error of a script that was sent to the wrong node.
+const strangeNodeCode = "ELSEWHERE"
 
 // StrangeNode is the failure of a command for a master at whose address another node answers.
 var StrangeNode = &Failure{
