@@ -183,10 +183,10 @@ var (
 	errNoConnection = errors.New("there was no connection in time to ask the replicas")
 )
 
-// taken is the failure of an operation whose record was gone when the confirmer renewed the lease:
-// by a forced unlock, or since a failover lost the record. taken concerns no further lock, and
-// neither the server nor its replicas.
-var taken = &Failure{Kind: TooFew, Scattered: true, Err: errTaken}
+// takenAway is the failure of an operation whose record was gone when the confirmer renewed the
+// lease: by a forced unlock, or since a failover lost the record. takenAway concerns no further
+// lock, and neither the server nor its replicas.
+var takenAway = &Failure{Kind: TooFew, Scattered: true, Err: errTaken}
 
 // confirm renews the leases and waits for replicas. A reply without a confirmation becomes a
 // failure. confirm returns the failure of the question to the replicas, or nil.
@@ -206,11 +206,11 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 		if f == nil {
 			f = unrenewed(b, &b.tasks[i])
 		}
-		if op := held[i].Op; f == taken && c.cfg.Now()-op.Sent >= op.Lease {
+		if op := held[i].Op; f == takenAway && c.cfg.Now()-op.Sent >= op.Lease {
 			continue // its lease is over: the core finds that out, and fails this request only
 		}
 		if f != nil {
-			if f.Kind != TooFew || f == taken {
+			if f.Kind != TooFew || f == takenAway {
 				c.cfg.suspectLayout()
 			}
 			if c.cfg.Demoted != nil && f.Demoted {
@@ -220,7 +220,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, OnlyThis: f.Scattered, Err: c.cfg.Error(f)}
 		}
 	}
-	if failure == taken {
+	if failure == takenAway {
 		return nil // a later wait that ends did not wait for replicas
 	}
 	return failure
@@ -240,7 +240,7 @@ func unrenewed(b *batch, t *task) *Failure {
 		f.Final = false                      // the operation itself has succeeded
 		return &f
 	case r.Ran != core.Yes || !r.OK:
-		return taken
+		return takenAway
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 	case a.Failure != nil:
 		return false, inPassing(a.Failure)
 	case a.Int != 1:
-		return false, taken
+		return false, takenAway
 	}
 	return true, nil
 }
