@@ -178,7 +178,7 @@ func (m *Machine) cycle(r *Request) []edge {
 	}
 	for h := range m.blockers(r) {
 		if h.Request.Owner() == r.Owner() {
-			return []edge{{r, h}} // its own owner has one of these items in another way: no release will come
+			return []edge{{r, h}} // the owner of r has one of these items in another way: no release will come
 		}
 		if path := m.path(h.Request.Owner(), r.Owner()); path != nil {
 			return append([]edge{{r, h}}, path...)

@@ -49,11 +49,11 @@
 // # Kinds
 //
 // A kind is a file of rules here, a file of formats and its scripts in package wire, and a file in
-// the simulation. Each kind registers itself. The interface in
-// rules.go says what each rule answers. The interface in special.go says what a kind notes about a
-// name, and when. Both files have what most kinds do. The rules of fair locks equal the rules of
-// exclusive locks. The table shows the remaining kinds.
-// If the record of a permit is gone, its holder gets another error.
+// the simulation. Each kind registers itself. The interface in rules.go says what each rule
+// answers. The interface in special.go says what a kind notes about a name, and when. Both files
+// have what most kinds do. The rules of fair locks equal the rules of exclusive locks. The table
+// shows the remaining kinds. If the record of a permit is gone, its holder gets an error of its
+// own: see rules.gone.
 //
 //	             exclusive   permits         read-write
 //	entries      1           1,024           1
@@ -77,10 +77,10 @@
 //
 // # Fair locks
 //
-// The server keeps the order of the waiters, so there are no runs. An entry passes in memory while the places of this manager are first in the
-// server's queue. Otherwise a transfer asks the server. The server records the next request as the
-// holder, or gives the lock to the first place of another manager. The message of a script is then
-// the grant: nobody asks. See line.go.
+// The server keeps the order of the waiters, so there are no runs. An entry passes in memory while
+// the places of this manager are first in the server's queue. Otherwise a transfer asks the server.
+// The server records the next request as the holder, or gives the lock to the first place of
+// another manager. The message of a script is then the grant: nobody asks. See line.go.
 //
 // # Several entries
 //
@@ -114,8 +114,8 @@
 // A request with KeepFor reserves its name: nobody gets the lock until KeepFor has passed, even if
 // the lock is unlocked, the manager is closed or the process ends before. The release of a reserved
 // entry keeps the record. The release gives the record a holder ID that nobody has, with words of
-// the shell, and sets the life of the record to the rest of the reservation, whatever the life was. From then on this
-// manager treats the record as somebody else's.
+// the shell. The release also sets the life of the record to the rest of the reservation, whatever
+// the life was. From then on this manager treats the record as somebody else's.
 //
 // # The life of a record
 //
@@ -226,12 +226,12 @@
 //
 // # A record in doubt
 //
-// A message of a script that has served no line, while the record is ours, says that somebody may have
-// removed the record. Only subscribed names get messages. So a message also
-// concerns further names of this manager with the same key: sets, or the single name. If the entry
-// is held, a transfer or a renewal is sent as soon as no script is in flight. If nobody holds the
-// entry, a transfer comes before the next holder. Until a script is confirmed, the lock is not
-// passed on in memory: see verify.go.
+// A message of a script that has served no line, while the record is ours, says that somebody may
+// have removed the record. Only subscribed names get messages. So a message also concerns further
+// names of this manager with the same key: sets, or the single name. If the entry is held, a
+// transfer or a renewal is sent as soon as no script is in flight. If nobody holds the entry, a
+// transfer comes before the next holder. Until a script is confirmed, the lock is not passed on in
+// memory: see verify.go.
 //
 // A message may be late, or never come. So a record is also in doubt before its first handoff, and
 // if the last script that found the record was too long ago when the entry is to be passed on or
@@ -246,13 +246,15 @@
 // Of the holders that share an entry, the first and the last need a script. All holders in between
 // join and leave locally, unless a transfer is due or the record is in doubt: see admit in
 // handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. While
-// a writer of another manager waits in the line, the server refuses readers of managers that have no
-// entry. Every transfer of readers reports the writer. After PassTime a transfer comes before a further
-// reader. If others wait, nobody joins for PassTime, 100 ms at most, so that the entry comes free, and
-// the next transfer looks again. If a reader stays for longer than PassTime and no writer waits, readers may join again. A
-// reader that makes one try may join even while PassTime
-// runs, unless others are known to subscribe. If an answer must come before a reader may join, a
-// reader that makes one try waits for the answer, too, and is not refused.
+// a writer of another manager waits in the line, the server refuses readers of managers that have
+// no entry. Every transfer of readers reports the writer.
+//
+// After PassTime a transfer comes before a further reader. If others wait, nobody joins for
+// PassTime, 100 ms at most. So the entry may come free. If a reader stays for longer, the next
+// transfer looks again, and readers may join if no writer waits. A reader that makes one try may
+// join even while nobody else may, unless others are known to subscribe. If an answer must come
+// before a reader may join, a reader that makes one try waits for the answer, too, and is not
+// refused.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has run, and
 // shared from then on. So the entry never passes to a writer again once the transfer is sent.
@@ -349,7 +351,7 @@
 //
 // Code that changes a name must call settle or settleEntry afterwards. settle does what is due for
 // the entries and for the name, and sets the name's alarm: see settle.go. A predicate, such as
-// mayTry, changes nothing. The statement that must come before it has a name of its own.
+// mayGather, changes nothing. A statement that must come before a predicate has a name of its own.
 //
 // # Health
 //
@@ -382,7 +384,8 @@
 //	renewal fails         tried again until the deadline, then lost
 //	grant too late        not handed out; the third fails the requests whose lease is
 //	                      no longer
-//	grant unwanted        goes to the next waiter, or is released. The next release joins the line only for a request that waits
+//	grant unwanted        goes to the next waiter, or is released. The next release joins the
+//	                      line only for a request that waits
 //	tokens refused        requests for a token fail; plain requests try without
 //	handoff refused       the entry is released; if the release is refused, too, requests fail
 //	release failing       requests fail as above; a request with Once set fails at once

@@ -63,8 +63,8 @@ func (y *early) acquireJoins(now time.Duration) {
 	}
 }
 
-// expects reports whether the position of a name may stand without a request. That of a read-write
-// lock may not: it would keep out the readers of others.
+// expects reports whether the position of a name may stand without a request. The position of a
+// read-write lock may not, because the position would keep out the readers of others.
 func (p *position) expects(n *name) bool { return p.likely && n.kind == Exclusive }
 
 // releaseJoins reports whether the release of an entry joins the line behind those who wait.

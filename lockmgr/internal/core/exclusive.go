@@ -5,8 +5,8 @@ const Exclusive Kind = 0
 
 var _ = register(Exclusive, exclusive{})
 
-// exclusive are the rules of Exclusive. A manager has one entry of a name. The
-// entry passes from holder to holder. The server keeps the managers that wait in a line: see position.
+// exclusive are the rules of Exclusive. A manager has one entry of a name. The entry passes from
+// holder to holder. The server keeps the managers that wait in a line: see position.
 type exclusive struct{ usual }
 
 func (exclusive) special(*name) special { return new(position) }

@@ -10,7 +10,7 @@ import (
 type extend struct {
 	want   time.Duration   // the lease of the renewal to be sent, or zero
 	sent   time.Duration   // the lease of such a renewal in flight, or zero
-	failed int             // how many of them have failed in a row
+	failed int             // how many such renewals have failed in a row
 	asked  []*Prolongation // not yet answered
 
 	// later is the lease of a renewal that is due at laterAt, or zero: see extendLater, takeGrant.

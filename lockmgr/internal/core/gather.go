@@ -94,9 +94,10 @@ func (m *Machine) mayGather(n *name, g *gathering) bool {
 	return m.waited(n, g) >= m.cfg.GatherAfter
 }
 
-// gatherTime returns for how long a name gathers if an attempt begins now. A set gathers for half the time
-// that it has waited: at least a 64th of GatherTime, at most 1024 times GatherTime. Permits are kept for GatherTime at first, and for
-// twice as long after each failed attempt, up to eight times and a third of Config.Lease.
+// gatherTime returns for how long a name gathers if an attempt begins now. A set gathers for half
+// the time that it has waited: at least a 64th of GatherTime, at most 1024 times GatherTime.
+// Permits are kept for GatherTime at first, and for twice as long after each failed attempt, up to
+// eight times GatherTime and a third of Config.Lease.
 func (m *Machine) gatherTime(n *name, g *gathering) time.Duration {
 	t := m.cfg.GatherTime
 	if n.isSet() {
@@ -122,7 +123,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 		e.since = m.now
 	}
 	if r.Got >= g.got || e.of.set() == nil {
-		u.unknown.removedNumber(g.kept) // this try has taken that over
+		u.unknown.removedNumber(g.kept) // this try has taken the kept part over
 	}
 	g.kept = r.Op.Number
 	// Add a suspect, so that the next try and the release name the number.
@@ -140,7 +141,7 @@ func (m *Machine) gatherAcquired(e *entry) {
 		return
 	}
 	if g.kept != 0 {
-		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken that over
+		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken the kept part over
 	}
 	g.notBefore, g.vain, g.had = 0, 0, m.now
 	m.stopGathering(e)

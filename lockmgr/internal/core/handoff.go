@@ -494,8 +494,8 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 	switch {
 	case n.queue.head == nil || m.closing:
 		m.releaseOrRest(e)
-	case m.takeGrant(e): // others have released it already
-	case e.woken: // others may have released it already
+	case m.takeGrant(e): // others have released the lock already
+	case e.woken: // others may have released the lock already
 		m.ask(e)
 	default:
 		m.becomeWaiting(e, m.now+m.poll(n, r.TTL))

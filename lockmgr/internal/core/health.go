@@ -25,7 +25,7 @@ type health struct {
 	since   time.Duration // the send of the first command after ran that failed
 	err     error         // the newest failure
 	tellAt  time.Duration // when to look for requests that have to fail
-	probed  bool          // tellOfServer has sent a try since then
+	probed  bool          // tellOfServer has sent a try since the server began to fail
 }
 
 // report notes the outcome of a command. recovered is set if the server was failing and no longer

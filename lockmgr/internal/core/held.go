@@ -12,7 +12,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	}
 	h := &r.own
 	if r.entry != e {
-		h.Number = 0 // it was meant for another entry
+		h.Number = 0 // the number was meant for another entry
 	}
 	if u := e.upkeep(); e.hold == nil && n.hasDetails() {
 		u.number, u.shutUntil, u.extend.later = 0, 0, 0
@@ -51,7 +51,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 func (m *Machine) numberOf(e *entry, r *Request) uint64 {
 	switch h := &r.own; {
 	case e.hold != nil && r.Side == Shared && e.of.rules().side(e) == Alone:
-		return m.number() // the entry's, once its owner has it alone no longer
+		return m.number() // the number of the entry once the hold with side Alone has ended
 	case e.hold != nil:
 		return e.target() // holds that share an entry share its number
 	case r.Passed && h.Number != 0:

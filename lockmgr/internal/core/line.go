@@ -44,11 +44,10 @@ import (
 // ask again, and get places in a row. Otherwise others would come between, the rows would fall
 // apart, and each grant would cost a script.
 //
-// Of the trust in a grant see grants. After a hint an acquire
-// asks the server, and finds the record. If the message is lost, the next script that moves the
-// deadlines finds the record. If the place is that of a later request, the requests move up, also
-// after a hint: see movesUp. A request that has left may have been granted: the script that removes
-// its place removes its record, too.
+// Some grants are hints: see grants. After a hint an acquire asks the server, and finds the record.
+// If the message is lost, the next script that moves the deadlines finds the record. If the place
+// is that of a later request, the requests move up, also after a hint: see movesUp. A request that
+// has left may have been granted: the script that removes its place removes its record, too.
 //
 // # Unknown outcomes
 //
@@ -277,7 +276,7 @@ func (l *line) answered(m *Machine, r *Reply) {
 			l.notJoined(n, x.Join)
 		}
 		return
-	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // nor has one that finds no record of ours
+	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // nor has a transfer that finds no record of ours
 		return
 	}
 	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
@@ -285,7 +284,7 @@ func (l *line) answered(m *Machine, r *Reply) {
 	}
 	l.joined = max(l.joined, x.lastJoin())
 	if r.Missing && !x.Once {
-		l.joined = 0 // all of them join again; those that are in the queue stay where they are
+		l.joined = 0 // all places join again; those that are in the queue stay where they are
 	}
 	l.leaving = slices.DeleteFunc(l.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
 	l.front = 0
@@ -305,7 +304,7 @@ func (l *line) unanswered(m *Machine, r *Reply) {
 		}
 	}
 	if r.Op.Line.Refresh {
-		l.refreshAt = m.now // the next script does it
+		l.refreshAt = m.now // the next script moves the deadlines
 	}
 }
 

@@ -25,7 +25,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	n.details.special.requested(limit)
 	for e := range n.toLookAt {
 		if e.phase == held && m.now >= e.holdUntil() {
-			m.expire(e) // its alarm has not come yet
+			m.expire(e) // the alarm of the hold has not come yet
 		}
 	}
 	if r.Explicit && m.askedAgain(n, r) {
@@ -55,7 +55,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 	case e.phase == passing: // the record was kept
 		m.endPause(e, r)
 		m.passOn(e, nil)
-	case e.phase == releasing && r.Once: // it does not wait for a failed release
+	case e.phase == releasing && r.Once: // r does not wait for a failed release
 		m.endPause(e, r)
 		m.proceed(e)
 	}
@@ -131,7 +131,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
 		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
-			m.nowFirst = append(m.nowFirst, q.first()) // it may close a circle: see cycle
+			m.nowFirst = append(m.nowFirst, q.first()) // this one may close a cycle now: see cycle
 		}
 	}
 	if n.queue.head != nil {
@@ -144,7 +144,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 			m.releaseOrRest(e)
 			m.settle(n)
 		case e.phase == passing:
-			m.passOn(e, nil) // the entry was being kept for it
+			m.passOn(e, nil) // the entry was being kept for the request
 			m.settle(n)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
 // refused acquire joins the line. A script that leaves something free grants it to the first
 // manager, or tells the managers for which it is, on a channel of each manager. A told manager
-// asks. A manager that is granted leaves the line. So does one for which nobody waits, unless a
-// request is likely: see early.go.
+// asks. A manager that is granted leaves the line. A manager for which nobody waits leaves, too,
+// unless a request is likely: see early.go.
 //
 //	request ──▶ acquire: granted
 //	              │ refused: joins          told, poll
@@ -22,7 +22,7 @@ import (
 //	                                │ └─ a grant by message
 //	                                └─ nobody waits ──▶ release: leaves
 //
-// The messages are hints, except grants. If one is lost, the manager asks after lookAgain.
+// The messages are hints, except grants. If a message is lost, the manager asks after lookAgain.
 //
 // A release grants a lock, but neither sets nor permits, by message: see grants. While a manager is
 // in the line, the number of its next hold is known: its place. Each script of the manager names
@@ -41,11 +41,15 @@ type position struct {
 	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
 	delivered [2]bool
 
-	place    uint64   // the number of a hold that is granted by message, or zero
-	side     Side     // of that hold
-	unwanted []uint64 // numbers that a message has granted or may grant, and that nobody wants. The next script names them
-	outside  bool     // the newest script that should join the line could not: see steps
-	fenced   bool     // the newest request that has joined wanted a token. A release without a request joins as that request did
+	place uint64 // the number of a hold that is granted by message, or zero
+	side  Side   // of that hold
+	// unwanted are numbers that a message has granted or may grant, and that nobody wants. The next
+	// script names these numbers.
+	unwanted []uint64
+	outside  bool // the newest script that should join the line could not: see steps
+	// fenced is set if the newest request that has joined wanted a token. A release without a
+	// request joins as that request did.
+	fenced bool
 	early
 	grants
 
@@ -276,8 +280,8 @@ func (m *Machine) listen(n *name, place uint64, on bool) {
 }
 
 // steps notes whether the manager can stand in the line. A user may lack a permission, or the
-// server memory. A manager outside is one of the clients that stand in no line: others count it
-// among these, and it hears the messages for these.
+// server memory. A manager outside is one of the clients that stand in no line. Others count the
+// manager among these clients, and the manager hears the messages for these clients.
 func (p *position) steps(m *Machine, n *name, outside bool) {
 	if outside != p.outside {
 		p.outside = outside
@@ -299,8 +303,8 @@ func (m *Machine) lookAgain() time.Duration {
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
 // hears keeps the grant of an event, and notes whether the messages of a channel are delivered. The
-// name is subscribed if the messages of both channels are delivered. A message of a script that has
-// served the line is for clients that stand in no line.
+// name is subscribed if the messages of both channels are delivered. On the channel of the name, a
+// message of a script that has served the line is only for clients that stand in no line.
 func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == LinePlace || ev.Place != 0 && !p.own {
 		return ev, false
@@ -309,7 +313,7 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 		p.newest = ev.Grant
 	}
 	if p.delivered[ev.Place] = ev.Subscribed; !ev.Subscribed {
-		p.standsUntil = 0 // the server removes the position of who can't be told
+		p.standsUntil = 0 // the server removes the position of a manager that can't be told
 	}
 	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
@@ -320,8 +324,8 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 // told handles an event. A message on the channel of this manager says that something is free for
 // the manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If
 // nobody waits here, the manager leaves the line. A message on the channel of the name says that
-// nobody in the line may have been told, unless its script has served the line. If the script is
-// not ours, an outsider is there.
+// nobody in the line may have been told, unless the script of the message has served the line. If
+// the script is not of this library, an outsider is there.
 //
 // told also arranges that the next script takes over, or removes, the record of a grant that nobody
 // wants.
@@ -381,9 +385,9 @@ func (p *position) toldOwn(m *Machine, n *name) {
 func (p *position) foundInLine(m *Machine) { p.joined = m.lastID }
 
 // runOver reports whether an entry of a name with a line is to be released instead of passed on.
-// The entry is released in a pause for outsiders. It is released after a run if others wait, or if
-// the server does not count who waits. And a lock is given back from time to time for processes
-// that nobody knows of, because they poll: see keptLong.
+// The entry is released in a pause for outsiders. The entry is also released after a run if others
+// wait, or if the server does not count who waits. And a lock is given back from time to time for
+// processes that nobody knows of, because these processes poll: see keptLong.
 func (m *Machine) runOver(e *entry) bool {
 	p := e.of.position()
 	if p == nil {

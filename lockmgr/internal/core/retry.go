@@ -5,8 +5,7 @@ import "time"
 // A retry counts the failures in a row of an entry's scripts, and says when the next script is due.
 type retry struct {
 	// at is when the next script of the phase is due: in phase waiting the poll, in all other
-	// phases the repetition of a failed script, or a renewal of extend. In phase passing, at may be
-	// the end of keepUntil.
+	// phases the repetition of a failed script, or a renewal of extend.
 	at time.Duration
 	// since is when the first of the failures in a row came. n is their number.
 	since time.Duration

@@ -16,7 +16,7 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 		m.emit(Unlocked{r, ErrLeaseLost})
 		return
 	}
-	if m.now >= h.end() { // its alarm has not come yet
+	if m.now >= h.end() { // the alarm of the hold has not come yet
 		err := m.whyOver(h)
 		m.expire(e)
 		m.emit(Unlocked{r, err})
@@ -146,7 +146,7 @@ func (m *Machine) afterRelease(e *entry) {
 	}
 	m.gatherReleased(e)
 	switch {
-	case n.details.special.leftovers(n): // some left while the release was in flight
+	case n.details.special.leftovers(n): // requests have left while the release was in flight
 		m.release(e)
 	case n.queue.head == nil, m.closing, n.served(e):
 		m.rest(e)
