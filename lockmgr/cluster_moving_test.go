@@ -153,6 +153,28 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 	}
 }
 
+// A set has lost a name, and its records are at two masters of a slot that is being moved. Unlock
+// tells the loss when the slot has moved.
+func TestCluster_UnlockOfALostSetInASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	o := lockmgr.Options{RetryTime: 20 * time.Second}
+	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	tag := c.Movable(t, "{a%d}")
+	set := mustLockAll(t, m, lockmgr.All(tag+"a", tag+"b", tag+"c"), lockmgr.FixedLease(time.Hour))
+	moving := c.BeginMove(t, tag)
+	require.True(t, must(other.ForceUnlock(faults.Patient(t), tag+"b"))(t))
+	moving.Migrate(tag + "a")
+	tried := m.Stats().Scripts
+	unlocked := set.UnlockAsync()
+	faults.Eventually(t, func() bool { return m.Stats().Scripts > tried+1 }, "the release is tried again")
+	moving.Finish()
+	require.ErrorIs(t, errOf(unlocked.Await(faults.Patient(t))), lockmgr.ErrLeaseLost)
+	for _, name := range []string{"a", "b", "c"} {
+		require.Empty(t, ownKeys(t, c, tag+name))
+	}
+}
+
 // A reader whose record and own key are at two masters, as the slot is being moved, reads on.
 // Nobody else gets the lock, and the reader gives it back when the slot has moved.
 func TestCluster_ReaderWhoseKeysAreApart(t *testing.T) {

@@ -185,10 +185,12 @@ func (b *batch) close(s *shared) {
 	s.at = -1
 }
 
-// split adds a command for each lock of a shared command, and for each name in the release of a
-// set, that was refused as a whole and did not run. The reason may be a single name, which is
-// forbidden, or that the names are in several slots of a cluster, or in a slot that is being moved.
-// split reports whether it added any command. The answers to all further commands stay.
+// split adds a command for each lock of a shared command that was refused as a whole and did not
+// run. The reason may be the name of a single lock, which is forbidden, or that the names are in
+// several slots of a cluster, or in a slot that is being moved. split also adds a release of each
+// name of a set if a name is forbidden. While a slot is being moved, the release of a set stays
+// whole, because only its answer says that a name was lost. split reports whether it added any
+// command. The answers to all further commands stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i := range b.tasks {
@@ -200,7 +202,7 @@ func (b *batch) split() bool {
 				b.apart = true // from now on: the server refuses commands with keys of several slots
 			}
 			b.single(t)
-		case c.items > 1 && t.op.Verb == core.VerbRelease:
+		case c.items > 1 && t.op.Verb == core.VerbRelease && b.answers[t.at].Failure.Kind == Permission:
 			b.apiece(t)
 		}
 	}

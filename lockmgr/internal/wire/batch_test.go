@@ -163,8 +163,9 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	require.False(t, b.split(), "only once")
 }
 
-// The release of a set that was refused as a whole is sent for each name, so that a forbidden name
-// keeps no other. Nothing else of a set is split.
+// The release of a set that was refused because of a name is sent for each name, so that a
+// forbidden name keeps no other. Nothing else of a set is split, and no release for another reason:
+// the answer to the whole release tells a loss.
 func TestBatch_RefusedReleaseOfASetIsSplit(t *testing.T) {
 	set := func(v core.Verb) *core.Op {
 		return &core.Op{Kind: core.Several, Verb: v, Lease: lease, Number: 1, OtherNumbers: []uint64{1}, Items: []core.Item{{Name: "a"}, {Name: "b"}}}
@@ -178,6 +179,12 @@ func TestBatch_RefusedReleaseOfASetIsSplit(t *testing.T) {
 	require.False(t, b.split(), "only once")
 	for i, want := range []core.Ran{core.Maybe, core.No, core.No} {
 		require.Equal(t, want, replies(b)[i].Ran, "task %d", i)
+	}
+	for _, b := range []*batch{batchOf(tasks(set(core.VerbRelease))), clusteredBatch(tasks(set(core.VerbRelease)))} {
+		b.answers[0] = (&Failure{Kind: Unavailable, Ran: core.No, Scattered: true}).Answer()
+		require.False(t, b.split())
+		b.answers[0] = refusal(Topology)
+		require.False(t, b.split())
 	}
 }
 
