@@ -53,7 +53,7 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
   end
 end
 if line then
-  pcall(line.depart, key, want) -- first: a write lets later ones pass without memory
+  pcall(line.stay, key, want)
 end
 local last
 if ARGV[2] ~= '0' then
@@ -72,5 +72,8 @@ end
 -- Last, as it may be refused: the record has its end by now.
 for i = 5, #ARGV do
   redis.call('HDEL', key, ARGV[i])
+end
+if line then
+  pcall(line.depart, key, want) -- not before: what may fail must not cost the position
 end
 return last

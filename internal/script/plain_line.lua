@@ -126,6 +126,16 @@ local function enter(key, want, n)
   return true
 end
 
+-- stay makes a write that changes nothing, if there is a manager in want that stands in the line. So later
+-- writes of the script pass without memory.
+local function stay(key, want)
+  local manager = string.match(want, '^%S+')
+  local _, wants = keysOf(key)
+  if manager and redis.call('HEXISTS', wants, manager) == 1 then
+    redis.call('HDEL', wants, '')
+  end
+end
+
 -- depart leaves the line, if there is a manager in want. It returns what leave returns.
 local function depart(key, want)
   local manager, id = string.match(want, '^(%S+) (%d+)')

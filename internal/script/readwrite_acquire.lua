@@ -79,9 +79,8 @@ if line and not ours then
     return refused(want, left, joined)
   end
 end
-local ok, needed
 if line then
-  ok, needed = pcall(line.depart, key, want) -- first: a write lets later ones pass without memory
+  pcall(line.stay, key, want)
 end
 local last
 if ARGV[3] ~= '0' then
@@ -102,9 +101,12 @@ end
 if not others or ttl >= 0 and ttl < lease then
   redis.call('PEXPIRE', key, ARGV[2])
 end
--- A writer of this manager had the record, or stood in the line, and has left. So readers elsewhere may come in.
-if line and side == 'read' and (mode == 'write' or ok and needed == whole) then
-  local served = pcall(line.serve, key, whole - 1)
-  publish(channels .. prefix, (served and '0' or '00') .. '1')
+if line then
+  local ok, needed = pcall(line.depart, key, want) -- not before: what may fail must not cost the position
+  -- A writer of this manager had the record, or stood in the line, and has left. So readers elsewhere may come in.
+  if side == 'read' and (mode == 'write' or ok and needed == whole) then
+    local served = pcall(line.serve, key, whole - 1)
+    publish(channels .. prefix, (served and '0' or '00') .. '1')
+  end
 end
 return last

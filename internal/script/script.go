@@ -44,7 +44,7 @@ func Text(name string) string {
 			continue
 		case b.channels != "":
 			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("server") + read("plain_line") +
-				"return {enter = enter, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n" + text
+				"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n" + text
 		}
 		for _, part := range slices.Backward(strings.Fields(b.parts)) {
 			text = read(part) + text

@@ -175,9 +175,6 @@ end
 -- takeAll takes the locks at these positions, and leaves their lines. A record without an end would be worse
 -- than none, so an error gives all of them back.
 local function takeAll(which, lease)
-  for _, i in ipairs(line and which or {}) do
-    pcall(line.depart, lock(i), wish) -- first: a write lets later ones pass without memory
-  end
   for t, i in ipairs(which) do
     local ok, err = pcall(take, i, lease)
     if not ok then
@@ -186,6 +183,9 @@ local function takeAll(which, lease)
       end
       return type(err) == 'table' and err or {err = tostring(err)}
     end
+  end
+  for _, i in ipairs(line and which or {}) do
+    pcall(line.depart, lock(i), wish) -- not before: what may fail must not cost the position
   end
 end
 
@@ -197,6 +197,9 @@ for i = 1, n do
 end
 if redis.pcall('EXISTS', unpack(names)) ~= 0 then -- or an error: a line may be at the other master
   line = theLine()
+end
+for i = 1, line and n or 0 do
+  pcall(line.stay, lock(i), wish)
 end
 for i = 1, n do
   local left, other, joined

@@ -617,3 +617,27 @@ func TestScript_LineOfSets(t *testing.T) {
 		require.Equal(t, "nil", other("b", 4))
 	})
 }
+
+// A set stands in the line of b. Another manager is first in the line of a, which is free. Without
+// memory the set overtakes nobody, as with memory: it moves to the line of a.
+func TestScript_SeveralWithoutMemoryOvertakesNobody(t *testing.T) {
+	s := realScripts(t)
+	set := func(id string) string {
+		args := []string{"30000", "0", "0", "2", wantPlain, wantPlain, "a", "b", "s:5 " + id + " 50000 d", "s:" + id}
+		return s.show(s.run(t, s.wire, "several_acquire", []string{"a", "b"}, args))
+	}
+	waits := func(id string) string {
+		return s.show(s.run(t, s.wire, "acquire", []string{"a"}, []string{"30000", "0", "w " + id + " 50000 d", "w:" + id}))
+	}
+	s.prepare(t, plainBy("x:1", "b"))
+	require.Equal(t, "[2 20000]", set("1"))
+	s.do(t, "HSET", "a", "x:2", "1")
+	require.Equal(t, "-1", waits("1"))
+	s.do(t, "DEL", "a", "b")
+	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	require.Contains(t, set("2"), "[1 ")
+	require.Equal(t, []any{"w", "s:5"}, s.do(t, "LRANGE", "{a}:lock_line", "0", "-1"))
+	require.Equal(t, "nil", waits("2"))
+	s.do(t, "DEL", "a")
+	require.Equal(t, "nil", set("3"))
+}
