@@ -299,11 +299,10 @@ func (s *server) failedOver(since time.Time) bool {
 	return len(s.failed) > 0 && !s.failed[len(s.failed)-1].Before(since)
 }
 
-// hasRevived reports whether a failover has brought back the record that a name has now. w.mu is
-// held.
+// hasRevived reports whether a failover has brought back a holder that the record of a name has now.
+// w.mu is held.
 func (w *world) hasRevived(name string) bool {
-	was := w.revived[name]
-	return len(was) > 0 && slices.Equal(was, w.keysOf(name).names(name))
+	return slices.ContainsFunc(w.keysOf(name).names(name), func(h string) bool { return slices.Contains(w.revived[name], h) })
 }
 
 // failOver has the replica that has most take the place of its master. w.mu is held.
@@ -328,11 +327,11 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 				w.lostData = append(w.lostData, name)
 			}
 			delete(w.movedIn, slotOf(name))
-			if was := best.keys.names(name); len(was) > 0 && !slices.Equal(was, s.keys.names(name)) {
-				if w.revived == nil {
-					w.revived = make(map[string][]string)
+			had := s.keys.names(name)
+			for _, h := range best.keys.names(name) {
+				if h != "mode" && !slices.Contains(had, h) {
+					w.revived[name] = append(w.revived[name], h)
 				}
-				w.revived[name] = was
 			}
 		}
 	}

@@ -75,7 +75,7 @@ type world struct {
 	troubles  []trouble
 	mets      []met    // troubles, for the table of features
 	lostData  []string // names whose data a failover has lost
-	// revived are the records, by name, that a failover has brought back: the release is among the
+	// revived are the holders, by name, that a failover has brought back: the release is among the
 	// changes that it lost.
 	revived  map[string][]string
 	gone     map[record]time.Time // when a command removed a record
@@ -126,7 +126,7 @@ func (r *randReader) Read(b []byte) (int, error) {
 
 func newWorld(o options, set settings) *world {
 	w := &world{
-		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int), gone: make(map[record]time.Time),
+		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int), revived: make(map[string][]string), gone: make(map[record]time.Time),
 	}
 	w.trace = &trace{began: w.began, out: o.trace}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
