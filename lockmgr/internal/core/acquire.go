@@ -102,7 +102,8 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 }
 
 // takeGrant gives an entry to the first waiter if a message has granted the lock to this manager,
-// and reports whether it does. No script about the entry may be in flight.
+// and reports whether it does. takeGrant drops a grant that is only a hint: see grants. No script
+// about the entry may be in flight.
 func (m *Machine) takeGrant(e *entry) bool {
 	n := e.of
 	all := n.details.special.granting()

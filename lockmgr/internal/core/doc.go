@@ -43,8 +43,8 @@
 //
 // A name has one entry at first. A kind may allow a name more entries. Each entry has a phase, a
 // script in flight and failures of its own, and all entries serve the queue of the name: see
-// Several entries. The first entry and the first hold are parts of larger values, so that an
-// uncontended lock needs no memory of its own.
+// Several entries. The first entry is a part of the name, and a hold a part of its request. What
+// an uncontended lock does not need is apart: the details of a name, and the upkeep of an entry.
 //
 // # Kinds
 //
@@ -107,7 +107,7 @@
 // keeps the items before: see gather.go. All sets keep their items in the order of the names, so no
 // two wait for each other. A gathering set goes from waiting to releasing when the time of
 // gathering is over. If a renewal finds that an item is gone, the hold is lost. The set's number
-// becomes a suspect, and a release removes the records that are left.
+// becomes a suspect (see Unknown outcomes), and a release removes the records that are left.
 //
 // # Reservations
 //
@@ -194,16 +194,16 @@
 // only be about the hold that the script was sent for: the script finds another number and does
 // nothing.
 //
-// The place of a request for a fair lock is the number of the future hold. Several acquires may
-// name the place. If an acquire may still run when the request is granted, the hold gets another
-// number.
-//
 // A late acquire is the exception, because it finds no record. The late acquire creates a record,
 // called a stray, which ends with its lease. For this reason no acquire asks for more than
 // Config.Lease. A longer fixed lease is set by a renewal or a transfer once the record is known to
 // be ours, and such a record is released instead of passed on. A release for a reservation may
 // prolong the life of the record. So the release does not name the numbers that may still become
 // strays.
+//
+// The place of a request for a fair lock is the number of the future hold. Several acquires may
+// name the place. If an acquire may still run when the request is granted, the hold gets another
+// number.
 //
 // # Unknown outcomes
 //

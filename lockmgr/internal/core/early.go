@@ -21,7 +21,7 @@ import "time"
 //
 // A position without a request delays others if its process hangs. So the server forgets such a
 // position soon: after six times the time from a release to the next grant, or 75 ms. A request
-// that still waits when two thirds of this are over sends an acquire.
+// that still waits when two thirds of this are over sends an acquire: see lookEarly.
 type early struct {
 	likely     bool          // a request is likely to come before its grant would
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
@@ -32,8 +32,8 @@ type early struct {
 	standsUntil time.Duration
 }
 
-// estimate estimates whether a request is likely. A lock is to be released that was granted at an
-// instant. waits is set if somebody waits here.
+// estimate estimates whether a request is likely, when a lock is to be released. granted is when
+// the lock was granted. waits is set if somebody waits here.
 func (y *early) estimate(now, granted time.Duration, waits bool) {
 	if y.releasedAt > 0 {
 		y.cycle = granted - y.releasedAt
@@ -81,7 +81,8 @@ func (p *position) releaseJoins(m *Machine, e *entry) bool {
 	return p.expects(n)
 }
 
-// lookEarly is lookAgain for a position that a release joins.
+// lookEarly is lookAgain for a position that a release joins. fillLine makes the position last for
+// half as long again.
 func (m *Machine) lookEarly(n *name, p *position) time.Duration {
 	if n.queue.head != nil {
 		return m.lookAgain()

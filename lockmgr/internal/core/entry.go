@@ -195,7 +195,7 @@ func (m *Machine) scheduleRenewal(e *entry) {
 }
 
 // renewDue returns when an entry is due for a renewal: one tick after the send from which the lease
-// counts. An entry that came with a shorter lease is due as long before its end as another.
+// counts, or earlier for an entry with a shorter lease, so that as much of the lease is left.
 func (m *Machine) renewDue(e *entry) time.Duration {
 	return m.cfg.tick() + min(e.sent, e.until-m.cfg.usable(m.cfg.Lease))
 }

@@ -240,8 +240,8 @@ type Reply struct {
 	WriterWaits bool
 	// Outside is set if an acquire was refused, and its manager could not join the line.
 	Outside bool
-	// HandedOn is set if a release has granted the lock to a manager of the line, or managers stand
-	// in the line, who come next.
+	// HandedOn is set if a release has granted the lock to a manager of the line, or if managers
+	// that stand in the line come next.
 	HandedOn bool
 	// Joined is set if the manager of the release has joined the line behind them.
 	Joined bool
@@ -265,9 +265,9 @@ type Reply struct {
 	// Partly is set if a release found the records of some items of a set only, or some of the
 	// permits only.
 	Partly bool
-	// Subscribers is the number of clients that subscribe and stand in no line, for a transfer or a
-	// release, and after a transfer also of the managers in the line. Subscribers is negative if
-	// the server refused to tell the number.
+	// Subscribers is, for a release or a transfer, the number of clients that subscribe and stand
+	// in no line. A transfer also counts the managers in the line. Subscribers is negative if the
+	// server refused to tell the number.
 	Subscribers int64
 	// Token is the largest of the tokens taken. For a set, Token is the token of the first item,
 	// and Tokens has the tokens of all items.

@@ -22,12 +22,12 @@ import "time"
 // Permits keep what is free. Of the managers that wait for permits of a name, only the first of the
 // line gathers: see permits_acquire.lua.
 //
-// A set waits for an owner that has a later item, while this owner waits for an item that the set
-// keeps: a caller who takes single locks in another order, or a multi lock of Redisson. Only the
-// end of the time lets the owner go on. So the time is short at first. The time of a set grows with
-// its wait, and that of permits with each failed attempt, so a request also gets names that others
-// hold for seconds: see gatherTime. If somebody keeps a name for minutes, others can use the rest
-// in the pauses. The kept records expire when the time is over. No caller is told.
+// An owner may have an item for which a set waits, and wait for an item that the set keeps: a
+// caller who takes single locks in another order, or a multi lock of Redisson. Only the end of the
+// time lets such an owner go on. So the time is short at first. The time of a set grows with its
+// wait, and that of permits with each failed attempt, so a request also gets names that others hold
+// for seconds: see gatherTime. If somebody keeps a name for minutes, others can use the rest in the
+// pauses. The kept records expire when the time is over. No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
 	had       time.Duration // when an entry last had, or began to release, all that it wanted

@@ -174,9 +174,9 @@ const (
 	runIsOver             // the run is over
 )
 
-// countHandoff notes that an entry is to be passed on, or shared with one more hold. countHandoff
-// begins a new run if the present run is over, but a transfer of the run has reported that nobody
-// else waits.
+// countHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
+// would have to ask whether others wait, but a transfer of the present run has reported that nobody
+// does, countHandoff begins a new run.
 func (m *Machine) countHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
@@ -189,9 +189,10 @@ func (m *Machine) countHandoff(e *entry) {
 }
 
 // decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
-// PassTime if others wait: see runOver. If the last transfer reported nobody, the limit is
-// 8×PassCount grants, because the transfers of a fast run report a new waiter in time. After that,
-// a transfer has to ask first. A run of readers also ends if a writer waits elsewhere.
+// PassTime if others wait: see runOver. If nobody is known to wait, a transfer asks after PassCount
+// grants, or after 8×PassCount if the last transfer reported nobody: the transfers of a fast run
+// report a new waiter in time. Before a hold joins others, which counts as no grant, a transfer
+// also asks after PassTime. A run of readers also ends if a writer waits elsewhere.
 func (m *Machine) decideRun(e *entry) runDecision {
 	run, u := &e.of.details.run, e.upkeep()
 	most := m.mostGrants(run)
@@ -215,8 +216,7 @@ func (m *Machine) newRun(e *entry) {
 	e.of.details.run.begin(m.now)
 }
 
-// mostGrants returns the number of grants after which a run ends, or after which decideRun checks
-// again whether others wait.
+// mostGrants returns after how many grants a run ends, or a transfer asks whether others wait.
 func (m *Machine) mostGrants(r *run) int {
 	if r.noOthers && m.cfg.TrustSubscribers {
 		return 8 * m.cfg.PassCount
@@ -247,8 +247,8 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		run := m.decideRun(e)
 		if run == runIsOver && !u.writerWaits {
 			// The run is over, so nobody is admitted for a while. If all holds end until then, the
-			// entry is released and other processes get a turn. If a hold lasts longer, a transfer
-			// asks whether a writer waits. If not, a new run begins.
+			// entry is released and other processes get a turn. If a hold lasts longer, a new run
+			// begins with a transfer. A transfer that reports a writer sets shutUntil itself.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.shutFor()
 				return min(u.shutUntil, m.admitImpatient(e))
@@ -550,7 +550,7 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 	noToken := r.Final && q.Fenced && !e.upkeep().tokens.left(q.Side)
 	overdue := m.overdue(e, q)
 	switch {
-	case e.of.places(): // without a transfer nobody gets a place in the queue, or comes from there
+	case e.of.places(): // without a transfer no request gets a place in the queue, or the lock
 		return (overdue || r.Final) && (q.Fenced || !forTokens)
 	case e.phase == passing: // an error with OnlyThis set does not make the server failing, so health does not fail q
 		return noToken || overdue && r.OnlyThis

@@ -35,7 +35,7 @@ func (h *health) report(r *Reply, retryTime time.Duration) (recovered bool) {
 	case r.Ran == Yes || r.Ran == No && own: // the server has answered
 		recovered = h.failing
 		*h = health{ran: max(h.ran, r.Op.Sent)}
-	case own:
+	case own: // the command may have run: that says nothing of the server
 	default:
 		if since := max(r.Op.Sent, h.ran); !h.failing || since < h.since {
 			h.failing, h.since, h.tellAt = true, since, later(since, retryTime/2)
@@ -96,7 +96,7 @@ func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTim
 // another shard than the operation before: the name stays on the shard that the redirection named.
 func (m *Machine) sent(ops []*Op) {
 	for _, op := range ops {
-		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // no Abort came in the same batch
+		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // an Abort in the same batch ends the flight
 			if e.of.sentTo = op.Shard; op.Shard != NoShard {
 				m.moveTo(e.of, op.Shard)
 			}

@@ -217,7 +217,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		if e.watched() {
 			lease = max(lease, m.cfg.Lease) // a shorter renewal would only put off the next one
 		}
-		u.extend.sent, u.extend.want = min(lease, m.needed(e)), 0 // the claim for it may have ended
+		u.extend.sent, u.extend.want = min(lease, m.needed(e)), 0 // the claim that wanted lease may have ended
 		m.renew(e, u.extend.sent)
 	default:
 		return n.lineAt(u, m.now)
@@ -262,7 +262,7 @@ func (m *Machine) whyOver(h *Hold) error {
 	case !h.watched && m.now >= h.Request.Ends:
 		return errOver
 	case !h.watched && e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0:
-		return errOver
+		return errOver // no script was to prolong the entry
 	}
 	return errExpired
 }

@@ -389,7 +389,7 @@ func (n *name) movesUp(place uint64) bool {
 	for r := n.queue.head; r != nil; r = r.next {
 		n.line().refuse(r.own.Number)
 		r.own.Number, r.own.unsure = 0, false
-		if from != nil {
+		if from != nil { // r moves up to the place of from
 			r.own.Number, r.own.unsure = from.own.Number, from.own.unsure
 			from.own.Number, from.own.unsure = 0, false
 			from = from.next
@@ -427,8 +427,8 @@ func (l *line) told(m *Machine, n *name, ev Wake) {
 	}
 }
 
-// hears keeps the grant of an event, and drops an event of the channel of an earlier place.
-func (l *line) hears(n *name, ev Wake) (Wake, bool) {
+// means keeps the grant of an event, and drops an event of the channel of an earlier place.
+func (l *line) means(n *name, ev Wake) (Wake, bool) {
 	if ev.Grant.Number != 0 {
 		l.newest = ev.Grant
 	}

@@ -78,9 +78,9 @@ func (m *Machine) occupied(n *name, r *Request) bool {
 }
 
 // inUse reports whether a new request would have to wait until others leave the entry. With an
-// empty queue, a script in flight counts only if the script is for a request that may have left. If
-// all requests in the queue, and the new request, are for the side Shared, all are granted
-// together, so the new request need not wait for the queue.
+// empty queue, an acquire or transfer in flight still counts: its request has left. A release in
+// flight does not count. If all requests in the queue, and the new request, are for the side
+// Shared, all are granted together, so the queue does not count.
 func (m *Machine) inUse(e *entry, r *Request) bool {
 	n := e.of
 	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
@@ -131,7 +131,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
 		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
-			m.nowFirst = append(m.nowFirst, q.first()) // this one may close a cycle now: see cycle
+			m.nowFirst = append(m.nowFirst, q.first()) // cycle left it out while r was before it
 		}
 	}
 	if n.queue.head != nil {

@@ -85,8 +85,8 @@ func (o *outsiders) nextLook(cfg *Config) time.Duration {
 }
 
 // pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which
-// nobody is heard get shorter, except each sixteenth. If others subscribe, one pause in ShareEvery
-// is long enough for clients that are far away.
+// nobody is heard get shorter, except each sixteenth. One pause in ShareEvery is long enough for
+// clients that are far away. If nobody subscribes, the pause is for clients that poll.
 func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j *jitter) {
 	pause := cfg.BackTime >> min(2*o.vain, 4)
 	switch {
@@ -159,9 +159,9 @@ func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
 		others = m.othersOf(n, r.Subscribers)
 	}
 	if x := n.index(); x != nil {
-		most *= max(1, x.held)
+		most *= max(1, x.held) // run.others stays: another entry may pass on, and r does not count the line
 	} else {
-		run.others = others // of several entries, one may pass on: the line still counts
+		run.others = others
 	}
 	ended := back || run.ended(most, m.now, &m.cfg)
 	if o.known(m.now, &m.cfg) || !ended && !r.HandedOn {

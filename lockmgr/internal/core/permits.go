@@ -53,8 +53,7 @@ type pool struct {
 	noDetails details // those of the name while it has none of its own
 
 	// wasRefused is set while the position is one that a refused acquire has joined. emptySince is
-	// when the last request left such a position, or zero: the request may have got permits that
-	// came back here.
+	// when the last request left such a position, perhaps for permits that came free here. Or zero.
 	wasRefused bool
 	emptySince time.Duration
 }
@@ -107,8 +106,7 @@ func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	p.fillLine(m, e.of, op)
 }
 
-// refused notes that the next try is to ask for one entry. If the try was for requests that do not
-// wait, it has not joined the line for those that have come since.
+// refused notes that the next try is to ask for one entry.
 func (p *pool) refused(m *Machine, e *entry, r *Reply) {
 	p.asks, p.wasRefused = 1, p.joined != 0
 	p.position.refused(m, e, r)

@@ -302,10 +302,10 @@ func (m *Machine) lookAgain() time.Duration {
 // remembered is for how long the server remembers that a request waits, after a try.
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
-// hears keeps the grant of an event, and notes whether the messages of a channel are delivered. The
+// means keeps the grant of an event, and notes whether the messages of a channel are delivered. The
 // name is subscribed if the messages of both channels are delivered. On the channel of the name, a
 // message of a script that has served the line is only for clients that stand in no line.
-func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
+func (p *position) means(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == LinePlace || ev.Place != 0 && !p.own {
 		return ev, false
 	}
@@ -322,10 +322,10 @@ func (p *position) hears(_ *name, ev Wake) (Wake, bool) {
 }
 
 // told handles an event. A message on the channel of this manager says that something is free for
-// the manager. Then the manager asks, unless an entry asks or waits: then that entry tries. If
-// nobody waits here, the manager leaves the line. A message on the channel of the name says that
-// nobody in the line may have been told, unless the script of the message has served the line. If
-// the script is not of this library, an outsider is there.
+// the manager. An entry that asks or waits tries. Without such an entry the manager asks, or leaves
+// the line if nobody waits here. A message on the channel of the name says that nobody in the line
+// may have been told, unless the script of the message has served the line. If the script is not of
+// this library, an outsider is there.
 //
 // told also arranges that the next script takes over, or removes, the record of a grant that nobody
 // wants.

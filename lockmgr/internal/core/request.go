@@ -213,8 +213,8 @@ func (n *name) waitsAlone() bool {
 }
 
 // behindAlone reports whether a queued request waits behind a request for the side Alone.
-// behindAlone looks at the head of the queue and at the few requests before r, since the queue may
-// be long. Where a run has not ended, a request for the side Alone is the head.
+// The queue may be long, so behindAlone looks at the head and at the few requests before r. The
+// head is for the side Alone unless a run has ended: other requests at the head join the entry.
 func (r *Request) behindAlone() bool {
 	if h := r.entry.of.queue.head; h != r && h.Side == Alone {
 		return true

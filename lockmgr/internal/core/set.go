@@ -33,9 +33,9 @@ type set struct {
 	noDetails details // those of the name while it has none of its own
 }
 
-// hears notes whether the messages of a channel of an item are delivered. The set is subscribed if
+// means notes whether the messages of a channel of an item are delivered. The set is subscribed if
 // the messages of all channels are delivered.
-func (s *set) hears(_ *name, ev Wake) (Wake, bool) {
+func (s *set) means(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == LinePlace || ev.Place != 0 && !s.own {
 		return ev, false
 	}

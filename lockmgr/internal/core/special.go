@@ -52,10 +52,10 @@ type special interface {
 	transferred(m *Machine, n *name)
 	// givenUp is called when a release is given up.
 	givenUp()
-	// hears is called for each event of a channel, and returns what the event means for the name.
-	// hears returns false if the name no longer subscribes to the event's channel.
-	hears(n *name, ev Wake) (Wake, bool)
-	// told is called for each event that hears has returned. The server may have told this manager
+	// means is called for each event of a channel, and returns what the event means for the name.
+	// means returns false if the name no longer subscribes to the event's channel.
+	means(n *name, ev Wake) (Wake, bool)
+	// told is called for each event that means has returned. The server may have told this manager
 	// of something for which no entry waits.
 	told(m *Machine, n *name, ev Wake)
 	// signal is called for an event of a channel while a try is in flight.
@@ -104,4 +104,4 @@ func (plain) answered(m *Machine, r *Reply) {
 	}
 }
 
-func (plain) hears(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }
+func (plain) means(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }

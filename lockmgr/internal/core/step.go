@@ -55,7 +55,7 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 
 // endStep does what is due once after each event.
 func (m *Machine) endStep() {
-	for i := 0; i < len(m.nowFirst); i++ { // a search may add to it
+	for i := 0; i < len(m.nowFirst); i++ { // breakDeadlock may append
 		m.breakDeadlock(m.nowFirst[i])
 	}
 	clear(m.nowFirst)

@@ -18,9 +18,9 @@ func (t *tokens) left(s Side) bool {
 	return t.next > 0 && t.next <= t.last
 }
 
-// take returns the next token for a side. All holds that share an entry get the last token that was
-// taken from the server. The last token belonged to the last hold with side Alone, or to no hold
-// yet. The next hold with side Alone must get a larger token, so none is left for the next hold.
+// take returns the next token for a side. All holds that share an entry get the largest token of
+// the entry, which an ended hold with side Alone may have had. A later hold with side Alone must
+// get a larger token, so the entry has no token left for such a hold.
 func (t *tokens) take(s Side) int64 {
 	if s == Shared {
 		t.next = t.last + 1

@@ -116,7 +116,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 		return
 	}
 	var err error
-	if (!r.OK || r.Partly) && e.number != 0 && !e.retried {
+	if (!r.OK || r.Partly) && e.number != 0 && !e.retried { // no earlier release can have removed it
 		err = n.rules().gone()
 	}
 	// If the message could not be published, r.Err is set. The unlock has no error: the lock is

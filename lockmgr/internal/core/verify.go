@@ -77,19 +77,17 @@ func (m *Machine) lookBehind(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// unproven reports whether the last script that found the record of an entry was too long ago, so
-// that others may have the lock by now. The limit is longer than the time between two transfers of
-// an entry that is passed on fast: see mostSpacing. So an entry that is passed on fast need not
-// stop for a script.
-func (m *Machine) unproven(e *entry) bool { return !e.upkeep().proven || m.stale(e) }
-
-// stale is unproven, but counts the acquire as a script that has found the record.
-func (m *Machine) stale(e *entry) bool {
+// unproven reports whether no script has found the record of an entry since the acquire, or the
+// last one was sent too long ago, so that others may have the lock by now. The limit is longer than
+// the time between two transfers of an entry that is passed on fast: see mostSpacing. So an entry
+// that is passed on fast need not stop for a script.
+func (m *Machine) unproven(e *entry) bool {
 	every := mostSpacing * m.cfg.RecordEvery
 	if e.of.index() != nil {
 		every *= 2
 	}
-	return m.now-e.sent > every*3/2+2*e.upkeep().trip
+	u := e.upkeep()
+	return !u.proven || m.now-e.sent > every*3/2+2*u.trip
 }
 
 // confirm notes that the script id has run, which may end a doubt. If the script has not found the

@@ -10,7 +10,7 @@ func (m *Machine) subscribe(n *name) {
 	n.sub = subPending
 	m.blind++
 	m.stats.Subscriptions += n.channels()
-	n.makeDetails().special.hear(m, n) // the other channels come first: who is counted late counts as a client in no line
+	n.makeDetails().special.hear(m, n) // first: a subscriber of the name only counts as a client in no line
 	m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items()})
 }
 
@@ -43,7 +43,7 @@ func (m *Machine) wake(ev Wake) {
 	if n == nil || n.sub == subNone {
 		return // late
 	}
-	ev, ok := n.details.special.hears(n, ev)
+	ev, ok := n.details.special.means(n, ev)
 	if !ok {
 		return // late
 	}
@@ -135,7 +135,7 @@ func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 		most = m.lookAgain()
 	}
 	if s := n.set(); s != nil && s.active() && s.until > s.ends {
-		most = min(most, max(0, s.ends-m.now)/2) // the next try keeps what the last one has kept for longer
+		most = min(most, max(0, s.ends-m.now)/2) // the next try must prolong what is kept before it ends
 	}
 	if n.sub != subOn {
 		most = m.pollBlind()
