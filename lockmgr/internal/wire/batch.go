@@ -51,7 +51,7 @@ func newBatch(cfg *Config) *batch {
 		commands: make([]Command, 0, maxBatch), answers: make([]Answer, 0, maxBatch),
 	}
 	switch {
-	case cfg.clustered && cfg.anywhere:
+	case cfg.clustered && cfg.stray:
 		b.apart = true // its commands are those that their masters have refused
 	case cfg.clustered:
 		b.slots = make(map[inSlot]shared)
@@ -210,7 +210,8 @@ func (b *batch) split() bool {
 	return len(b.commands) > before
 }
 
-// apiece adds a release of each name of a set. The set's release stays refused, but may have run.
+// apiece adds a release of each name of a set. Nobody reads the answers to these releases. The
+// release of the set stays refused, but may have run.
 func (b *batch) apiece(t *task) {
 	f := *b.answers[t.at].Failure
 	f.Ran = core.Maybe

@@ -32,9 +32,9 @@
 // waits for the answers to many renewals. The other senders send everything else. While batches are
 // under way, the next batch has at least as many tasks as all of them together, or 256, and four
 // batches are under way at most. So few callers have round trips of their own, and many share large
-// batches. If a round trip takes a millisecond or more, tasks wait for others only while sixteen
-// batches are under way, or a task for each 16 µs of the round trip. Handoffs and releases go
-// before acquires.
+// batches. If a round trip takes a millisecond or more, a task waits only while sixteen batches are
+// under way, or as many tasks as the round trip has times 16 µs. Handoffs and releases go before
+// acquires.
 //
 // Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
 // another master. So the core knows whether the master of a queued operation answers.
@@ -60,9 +60,9 @@
 // # Sizes
 //
 // A batch has at most 256 tasks. A quarter of the tasks is reserved for acquires while any wait. A
-// batch of renewals has 128 tasks, and for each 0.4 ms of a round trip 128 more, up to 4,096. So
-// the renewals occupy the server for about a round trip, and a far server gets many renewals in few
-// batches. If an eighth of the queue is larger, a batch takes an eighth of the queue.
+// batch of renewals has 128 tasks and 128 more for each 0.4 ms of a round trip, or an eighth of the
+// queued renewals if that is more, up to 4,096. So the renewals occupy the server for about a round
+// trip, and a far server gets many renewals in few batches.
 //
 // # Batch
 //

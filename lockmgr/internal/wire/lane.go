@@ -304,7 +304,7 @@ func (l *Lane) take(s *sender, out []task) []task {
 			l.few = int(far / batchCost)
 		}
 	} else {
-		l.roused-- // it was started
+		l.roused-- // its first call: rouse has started it
 	}
 	for !l.closed && !l.worthSending() {
 		s.await()

@@ -25,7 +25,7 @@ import (
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
-	astray  *Lane    // for operations whose master is not known, or refused them without an address; nil without Cluster.Node
+	astray  *Lane    // the stray lane for refusals that name no other master; nil without Cluster.Node
 
 	mu      sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
 	lanes   []*Lane               // by the numbers of shards; nil: closed
@@ -302,13 +302,13 @@ func (l *Lanes) queued(op *core.Op, shard uint8) {
 	}
 }
 
-// add makes the lane with a number. The lane sends to server. anywhere is set if server finds the
-// master of each command. The mutex is held.
-func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
+// add makes the lane with a number. The lane sends to server. stray is as in Config. The mutex is
+// held.
+func (l *Lanes) add(n int, key string, server Server, stray bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
 	cfg.Server, cfg.Post = server, l.spreads.post
-	cfg.key, cfg.anywhere, cfg.redirects = key, anywhere, !anywhere && l.cluster.Node != nil
+	cfg.key, cfg.stray, cfg.redirects = key, stray, !stray && l.cluster.Node != nil
 	if l.cluster.Node != nil {
 		cfg.where = strings.TrimPrefix(key, strayPrefix)
 		if strings.HasPrefix(cfg.where, "?:") { // a master that does not know the host has named it
@@ -316,7 +316,7 @@ func (l *Lanes) add(n int, key string, server Server, anywhere bool) *Lane {
 		}
 		cfg.Error = func(f *Failure) error { return l.cfg.Error(f.at(cfg.where)) }
 	}
-	if anywhere && cfg.where != "" {
+	if stray && cfg.where != "" {
 		cfg.named = l.cluster.Node(cfg.where)
 	}
 	lane := NewLane(cfg)

@@ -7,7 +7,8 @@ package wire
 // slot. A message on a classic channel reaches all nodes.
 
 // listen adds a channel to the arguments of a command. All channels of a command follow each other,
-// and have the same message and count. A message begins with "00": see Ours.
+// and have the same message and count. The client publishes "00" and the message where the script
+// has reached nobody: so the script has served no line, see Served.
 func (c *Command) listen(channel, message string, count func(*Answer) (*int64, bool)) {
 	if c.told.channels == 0 {
 		c.told = listeners{len(c.Args), 0, message, count}

@@ -17,10 +17,10 @@ import (
 //	replies ──▶ queue ──▶ renew the leases ──▶ write, WAIT ──▶ enough replicas ──▶ Post
 //	                                                └────────▶ too few: Post a failure
 //
-// WAIT counts the replicas that have everything written before the newest write of WAIT's own
-// connection. The operations were sent over other connections. So the confirmer renews the leases,
+// WAIT counts the replicas that have the newest write of WAIT's own connection, and so everything
+// before. The operations were sent over other connections. So the confirmer renews the leases,
 // which shows that the records are at the server of its connection. A renewal writes nothing if the
-// record lives longer. So one more script writes for all.
+// record lives longer. So one more script, written, makes a write before WAIT.
 //
 // Replies that come during a WAIT share the next WAIT. So a grant takes two waits at most.
 type confirmer struct {
@@ -71,7 +71,7 @@ type connecting struct {
 func newConfirmer(cfg Config) *confirmer {
 	c := &confirmer{cfg: cfg, done: make(chan struct{})}
 	at := cfg.Server
-	if cfg.anywhere {
+	if cfg.stray {
 		at = cfg.named
 	}
 	if s, ok := at.(interface{ Dedicate() (Connection, error) }); ok {
@@ -291,7 +291,7 @@ func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 		return true, nil
 	}
 	renewed := slices.IndexFunc(b.tasks, func(t task) bool { return unrenewed(b, &t) == nil })
-	if renewed >= 0 { // the first record is gone, or forbidden
+	if renewed >= 0 { // the first record is gone, or forbidden: a becomes the answer for another
 		b.commands[last].Keys[0] = recordOf(b.tasks[renewed].op)
 		c.exec(own, c.cfg.Timeout, b.commands[last:last+1], b.answers[last:last+1])
 	}
@@ -329,7 +329,7 @@ func inPassing(f *Failure) *Failure {
 // execFrom runs the commands of a batch from first on.
 func (c *confirmer) execFrom(own Connection, b *batch, first int) {
 	for i := range b.commands[first:] {
-		b.commands[first+i].asking = c.cfg.anywhere // the node may not have the slot yet
+		b.commands[first+i].asking = c.cfg.stray // the node may not have the slot yet
 	}
 	c.exec(own, c.cfg.Timeout, b.commands[first:], b.answers[first:])
 }

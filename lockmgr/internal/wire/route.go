@@ -51,7 +51,7 @@ type route struct {
 	ended    time.Duration // when the last batch ended
 	answered int           // batches on the shared connection, each soon after the one before
 	dialAt   time.Duration // the next dial comes no earlier
-	failed   int           // dials in a row
+	failed   int           // dials that have failed in a row
 	dialling bool
 	busy     bool // a batch is under way on own
 	used     bool // own was used since the idle timer last fired

@@ -62,9 +62,9 @@ type Config struct {
 	redirects bool   // what the master refuses, because another has the slot, goes to the group
 	shard     uint8  // the number of its shard
 	clustered bool   // the locks that share a command must be in one slot
-	anywhere  bool   // the lane sends to any master
-	named     Server // with anywhere: the node that others name; nil: none is named
-	where     string // the address of the master, or of the one that others name
+	stray     bool   // the lane is for what masters refuse: Server finds the master of each command
+	named     Server // of a stray lane: the node that the refusals name; nil: none is named
+	where     string // the address of the master, or of named
 }
 
 // A group is what a lane to one of several masters needs of the others: see Lanes. No method
@@ -93,7 +93,7 @@ func (c *Config) noteSlot(op *core.Op, f *Failure) {
 		return
 	}
 	if t := c.group.inTrouble(); f != nil || !t.none() {
-		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.anywhere)
+		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.stray)
 	}
 }
 

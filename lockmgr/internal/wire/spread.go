@@ -20,10 +20,10 @@ import (
 //	all taken while gathering ──▶ renew all parts: OK, or one is gone ──▶ undo ──▶ refused
 //	renew, release ──▶ all parts at once ────────────────────────────────▶ one reply
 //
-// An acquire asks in the order of the slots, in which it also keeps what it gets. All managers have the same
-// order. So no two sets wait for each other. An acquire waits for nobody: a refusal ends the acquire.
-// What the acquire has taken, and does not keep, is released before the reply, and the waiters for it are
-// told. If this release is not confirmed, the reply says that the command may have run.
+// An acquire asks, and keeps what it gets, in the order of the slots, which is the same for all
+// managers. So no two sets wait for each other. An acquire waits for nobody: a refusal ends the
+// acquire. What the acquire has taken, and does not keep, is released before the reply, and its
+// waiters are told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
 // A set may stand in the line of the item that refused its last try. If this try is refused by an
@@ -128,15 +128,11 @@ func (s *spread) takeNext() {
 func (s *spread) send(verb core.Verb, which func(i int) bool) {
 	s.left = 0
 	for i := range s.parts {
-		if which(i) {
-			s.left++
-		}
-	}
-	for i := range s.parts {
 		p := &s.parts[i]
 		if !which(i) {
 			continue
 		}
+		s.left++ // answer waits for the mutex
 		o := s.op
 		p.op = core.Op{
 			ID: o.ID, Kind: o.Kind, Verb: verb, Side: o.Side, Name: o.Name, Sent: o.Sent, Lease: o.Lease,
@@ -312,9 +308,9 @@ func (s *spread) granted() core.Reply {
 
 // extended goes on after the renewals of what was gathered. A part that was gone by then counts as
 // refused: that part and those after it are given back, and the next try, which follows at once,
-// takes them again. The reply says Gathered also if no part is left, so that the time of the
-// gathering runs out. The tries after that do not gather. If the lease is too short for the server,
-// such a try comes too late, and its request fails.
+// takes them again. The reply says Gathered even if no part is left: else the core would begin the
+// time of the gathering anew. After that time a try keeps nothing. If the lease is too short for
+// the server, the grant of such a try comes too late, and its request fails.
 func (s *spread) extended() (end core.Reply, ended bool) {
 	gone := -1
 	for i := range s.parts {

@@ -24,15 +24,15 @@ type slotTrouble struct {
 // not be noted.
 func (s *slotTroubles) none() bool { return s.count.Load() == 0 }
 
-// note notes the end of an operation in a slot. f is nil if the operation was answered. anywhere is
+// note notes the end of an operation in a slot. f is nil if the operation was answered. stray is
 // set if the operation was sent to another master than the layout's.
-func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, anywhere bool) {
+func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, stray bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case f == nil || f.Kind != Unavailable:
 		delete(s.of, slot)
-	case f.Scattered || anywhere:
+	case f.Scattered || stray:
 		if s.of == nil {
 			s.of = make(map[int]slotTrouble)
 		}
