@@ -71,8 +71,7 @@ func newLoop(s *shell) *loop {
 	}
 }
 
-// gatherTime is for permits. The times of a set lie between 1/64 and 1024 times that. A late
-// command may keep permits for as long.
+// gatherTime is core.Config.GatherTime. A late command may keep permits for as long.
 func gatherTime(o Options) time.Duration { return min(min(o.PassTime, time.Second)*5/2, o.Lease) }
 
 // seedOf makes managers jitter differently.
@@ -232,7 +231,8 @@ func (p *loop) perform(e core.Effect) {
 	}
 }
 
-// channelOf returns the channel of e for a single name, or for a name of a set.
+// channelOf returns the channel of e for a single name, or for a name of a set. For a fair lock the
+// place zero is the channel of the manager, and any other place is that of a request.
 func (p *loop) channelOf(e core.Subscribe, kind core.Kind, name string) string {
 	switch {
 	case kind != core.Fair && e.Place == core.LinePlace:
@@ -353,7 +353,7 @@ func (p *loop) unlocked(r *core.Request, err error) {
 		return // the caller left before the grant; granted has reported that
 	}
 	if err == core.ErrLeaseLost { // lost before the unlock: the hold has the reason
-		err = cmp.Or(ticketOf(r).hold().lostErr(), err)
+		err = cmp.Or(t.hold().lostErr(), err)
 	}
 	if err != nil {
 		err = t.failed(opUnlock, 0, err)

@@ -235,7 +235,7 @@ type Stats struct {
 	Reentries uint64 // grants to an owner that held the lock already
 	Losses    uint64 // holds that were lost, also those of which only Unlock found it: see EventLost
 
-	Scripts                  uint64 // RenewalScripts and all other operations, of which up to 64 share a command
+	Scripts                  uint64 // RenewalScripts, and operations that renew nothing; up to 64 share a command
 	RenewalScripts, Renewals uint64 // commands that renew, and the leases that they have renewed
 	Wakes                    uint64 // wake-ups from the subscription
 	Polls                    uint64 // tries after a pause, without a wake-up; a waiter polls every few seconds
