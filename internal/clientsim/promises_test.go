@@ -602,7 +602,9 @@ func (b *book) promise12a(h *hold) {
 				n++
 			}
 		}
-		if n < w.set.acks && !s.failedOver(h.issued) && !w.movedSince(name, h.issued) {
+		// Replicas count for a slot that has moved from the next renewal on: the request may join a hold.
+		renewed := time.Now().Add(-w.set.lease / 2)
+		if n < w.set.acks && !s.failedOver(h.issued) && !w.movedSince(name, h.issued) && !w.movedSince(name, renewed) {
 			w.fail("promise12a", "#%d of machine %d (%v) has %q as %s for another %v, and %d of %d replicas have it", h.seq, h.m.index, kind, name,
 				h.lock.HolderID(), h.lock.Remaining(), n, w.set.acks)
 		}
