@@ -245,7 +245,7 @@
 //
 // Of the holders that share an entry, the first and the last need a script. All holders in between
 // join and leave locally, unless a transfer is due or the record is in doubt: see admit in
-// handoff.go. Requests are served in order, so a reader waits behind a writer of its manager. While
+// share.go. Requests are served in order, so a reader waits behind a writer of its manager. While
 // a writer of another manager waits in the line, the server refuses readers of managers that have
 // no entry. Every transfer of readers reports the writer.
 //
@@ -296,7 +296,9 @@
 //	close.go      Close, Abort
 //	health.go     Sent, Queued, ShardGone, servers that fail
 //	acquire.go    acquire, and its answers
-//	handoff.go    transfer, who is next, who joins
+//	handoff.go    who is next, runs
+//	transfer.go   transfer, and its answers
+//	share.go      who joins a held entry
 //	renew.go      renew
 //	held.go       grants, re-entries, losses, and the scripts that a held entry needs
 //	rest.go       how a name rests, and is forgotten

@@ -1,0 +1,110 @@
+package core
+
+import "time"
+
+// admit lets requests at the head of the queue share a held entry, as far as the rules allow. admit
+// returns when to try again.
+func (m *Machine) admit(e *entry) (again time.Duration) {
+	n := e.of
+	for r := n.queue.head; r != nil && n.rules().joins(e, r); r = n.queue.head {
+		u := e.makeUpkeep()
+		if u.upgrade != nil {
+			return Forever // the answer to its transfer leads here again
+		}
+		if m.now < u.shutUntil {
+			return min(u.shutUntil, m.admitImpatient(e))
+		}
+		m.countHandoff(e)
+		run := m.decideRun(e)
+		if run == runIsOver && !u.writerWaits {
+			// The run is over, so nobody is admitted for a while. If all holds end until then, the
+			// entry is released and other processes get a turn. If a hold lasts longer, a new run
+			// begins with a transfer. A transfer that reports a writer sets shutUntil itself.
+			if u.shutUntil == 0 {
+				u.shutUntil = m.now + m.shutFor()
+				return min(u.shutUntil, m.admitImpatient(e))
+			}
+			m.reopen(e)
+		}
+		if ready, again := m.prepareJoin(e, r, run != goOn); !ready {
+			return again // the answer leads here again, too
+		}
+		r.Passed = true
+		m.grant(e, r)
+	}
+	if n.queue.head != nil && n.index() == nil {
+		m.failImpatient(n, ErrNotAcquired) // the requests that are left would have to wait for an unlock
+	}
+	return Forever
+}
+
+// shutFor returns for how long nobody is admitted to a shared entry after a run, or while a writer
+// waits elsewhere. A long PassTime must not keep readers from an entry for as long: no message
+// tells that a writer has left.
+func (m *Machine) shutFor() time.Duration { return min(m.cfg.PassTime, mostShut) }
+
+const mostShut = 100 * time.Millisecond
+
+// reopen begins a new run of a shared entry.
+func (m *Machine) reopen(e *entry) {
+	u := e.makeUpkeep()
+	u.shutUntil = 0
+	m.newRun(e)
+}
+
+// prepareJoin reports whether a request may join the holds of an entry now. If a script must be
+// answered first, prepareJoin sends the script unless one is in flight. In this case prepareJoin
+// returns when to call it again if no answer comes. ask is set if a transfer must first report
+// whether others wait.
+func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
+	u := e.makeUpkeep()
+	needsTransfer := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
+	mayBeGone := m.unproven(e) || r.Fenced && !m.mayTakeToken(e, r)
+	if !needsTransfer && mayBeGone && !u.doubt.open() {
+		m.doubt(e) // a renewal looks for the record
+	}
+	switch {
+	case !needsTransfer && !u.doubt.open():
+		return true, Forever
+	case e.flight != 0:
+		return false, Forever
+	case !needsTransfer && u.extend.want > 0:
+		return false, m.sendDue(e) // the renewal: a server that is out of memory refuses transfers
+	case m.now < u.retry.at:
+		return false, u.retry.at
+	}
+	m.transfer(e, e.of.rules().side(e), e.target(), m.leaseOf(r), tokensFor(r))
+	return false, Forever
+}
+
+// admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an
+// entry. Requests with Once set may join if no other process may wait, because only this process
+// has the name. Requests without Once go on waiting, because a process without a subscription may
+// wait. admitImpatient returns when to call it again.
+func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
+	n := e.of
+	if !n.takeImpatient() {
+		return Forever
+	}
+	othersMayWait := e.upkeep().writerWaits || n.details.run.others > 0 || !m.cfg.TrustSubscribers
+	for r := n.queue.head; r != nil; {
+		next := r.next
+		switch {
+		case !r.Once:
+		case othersMayWait || n.waitsAlone():
+			m.failQueued(r, ErrNotAcquired)
+		default:
+			ready, again := m.prepareJoin(e, r, false)
+			if !ready {
+				n.details.impatient = true
+				return again
+			}
+			r.Passed = true
+			m.grant(e, r)
+		}
+		if r = next; r != nil && r.state != reqQueued {
+			r = n.queue.head // the grant has re-entered next, too, so next has left the queue
+		}
+	}
+	return Forever
+}

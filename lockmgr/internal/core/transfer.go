@@ -1,0 +1,226 @@
+package core
+
+import "time"
+
+// transferFirst sends a transfer for the next holder, which gets the entry only when the transfer
+// has been answered. The reasons are: too little of the lease is left, no token is left, others may
+// be waiting, or the record may be gone.
+func (m *Machine) transferFirst(e *entry, r *Request) {
+	if u := e.makeUpkeep(); e.flight != 0 || m.now < u.retry.at {
+		return
+	}
+	if r.own.Number == 0 || r.entry != e {
+		r.own.Number, r.entry = m.number(), e
+	}
+	e.woken = false
+	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), tokensFor(r))
+}
+
+// transferTo sends a transfer that records the present holds of the entry.
+func (m *Machine) transferTo(e *entry) {
+	m.transfer(e, e.of.rules().side(e), e.target(), 0, 0)
+}
+
+// transfer sends a transfer. The script writes a number of ours into the record as the holder's,
+// and gives the record a side. If the number is new to the record, the script also sets the
+// record's life: to what the holds of the entry need, or to lease, which the next holder needs,
+// whichever is longer. A life of more than Config.Lease may thus become shorter, so from now on the
+// entry is trusted for no longer than the new life. A life of up to Config.Lease does not become
+// shorter, because refused managers were told when the life ends.
+func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
+	u := e.makeUpkeep()
+	if e.hold != nil {
+		lease = max(lease, m.needed(e))
+	}
+	if left := min(e.until-m.now, m.cfg.usable(m.cfg.Lease)); left > 0 {
+		lease = max(lease, m.cfg.leaseFor(left))
+	}
+	u.life.long = u.life.long || lease > m.cfg.Lease
+	u.life.until = max(u.life.until, e.until, later(m.now, lease))
+	if until := m.now + m.cfg.usable(lease); until < e.until {
+		e.until = until
+		m.tellUntils(e)
+	}
+	every := max(m.cfg.RecordEvery, u.spacing)
+	u.nextTransfer = m.now + every
+	if e.of.index() != nil {
+		// The transfers of all entries fall due together, because the transfers can share a script.
+		u.nextTransfer = u.nextTransfer.Truncate(every) + every
+	}
+	// A number is written with one side only: see upkeep.number. Another side needs another number.
+	otherThanNow := number == e.number && side != e.side
+	otherThanNext := number == u.number && side != u.side
+	if (otherThanNow || otherThanNext) && e.hold != nil {
+		m.renumber(e, side)
+		number = u.number
+	}
+	u.life.exact = number != e.number && !u.unknown.replaced()
+	m.send(e, VerbTransfer, side, number, lease, tokens)
+}
+
+// transferred handles the answer to a transfer.
+func (m *Machine) transferred(e *entry, r *Reply) {
+	u := e.makeUpkeep()
+	switch {
+	case r.Ran != Yes:
+		if r.Ran == Maybe && r.Op.Tokens > 0 { // it may take a larger token late, and others may get that
+			u.tokens.drop()
+		}
+		if wasUpgrade := r.Op.Side == Alone && e.of.rules().side(e) == Shared; wasUpgrade && e.hold != nil {
+			m.undoUpgrade(e)
+		}
+		m.upgraded(e, r)
+		m.transferFailed(e, r)
+	case r.Kept: // others share the record: the upgrade has failed
+		u.retry.succeeded()
+		m.undoUpgrade(e)
+		m.upgraded(e, r)
+		m.proceed(e)
+	case r.GaveWay:
+		m.gaveWay(e, r)
+	case !r.OK:
+		m.upgraded(e, r)
+		m.gone(e)
+	default:
+		m.transferDone(e, r)
+	}
+}
+
+// transferDone handles the answer that a transfer has written its number.
+func (m *Machine) transferDone(e *entry, r *Reply) {
+	n, u, op := e.of, e.upkeep(), r.Op
+	u.retry.succeeded()
+	if e.number != 0 {
+		e.number, e.side = op.Number, op.Side
+		m.trust(e, op.ID, op.Sent, op.Lease)
+		if l := &u.life; l.exact { // no earlier transfer can have set another life
+			l.until, l.long = later(m.now, op.Lease), op.Lease > m.cfg.Lease
+		} else {
+			l.check = true
+		}
+		if op.Tokens > 0 {
+			u.tokens.got(r.Token, op.Tokens)
+		}
+	} else { // the entry was given up while the transfer was in flight
+		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true})
+	}
+	if r.WriterWaits {
+		u.shutUntil = m.now + m.shutFor()
+	} else if u.writerWaits {
+		m.reopen(e)
+	}
+	u.writerWaits = r.WriterWaits
+	m.upgraded(e, r)
+	m.countOthers(e, m.othersOf(n, r.Subscribers))
+	if e.phase == passing {
+		m.passOn(e, op)
+	} else {
+		m.proceed(e)
+	}
+	n.details.special.transferred(m, n)
+}
+
+// mostSpacing is the longest time between two transfers of an entry that is passed on fast, in
+// units of Config.RecordEvery. While nobody else waits the time doubles with each transfer, up to
+// mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run that may go on
+// need not stop to ask.
+//
+// A process that begins to wait is noticed late, by up to the time between two transfers. For as
+// long, a record may name a holder that is gone, or for twice as long if the name has several
+// entries: see transfer.
+const mostSpacing = 16
+
+// countOthers notes how many others wait, by a transfer. If there are none, a new run begins, and
+// transfers become rarer: see mostSpacing.
+func (m *Machine) countOthers(e *entry, others int64) {
+	run, u := &e.of.details.run, e.upkeep()
+	every := m.cfg.RecordEvery
+	run.others, run.noOthers = others, others == 0
+	if run.noOthers && !e.of.places() {
+		run.begin(m.now)
+		u.grants = 0
+		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
+	} else {
+		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)
+	}
+	run.fresh = true
+}
+
+// gaveWay handles the answer that a transfer has given the lock back, because others come before
+// the next request.
+func (m *Machine) gaveWay(e *entry, r *Reply) {
+	n := e.of
+	e.makeUpkeep().retry.succeeded()
+	m.disown(e)
+	m.noticeOf(n, Notice{What: Released})
+	m.answerUnlock(e, nil)
+	m.failImpatient(n, ErrNotAcquired)
+	switch {
+	case n.queue.head == nil || m.closing:
+		m.releaseOrRest(e)
+	case m.takeGrant(e): // others have released the lock already
+	case e.woken: // others may have released the lock already
+		m.ask(e)
+	default:
+		m.becomeWaiting(e, m.now+m.poll(n, r.TTL))
+		n.details.special.hear(m, n)
+	}
+}
+
+// transferFailed arranges another try of the transfer, and fails the requests that the error
+// concerns.
+func (m *Machine) transferFailed(e *entry, r *Reply) {
+	n, u := e.of, e.upkeep()
+	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error concerns no others
+	if u.upgrade != nil && (!forTokens || u.upgrade.Fenced) {
+		m.failUpgrade(e, r.Err)
+	}
+	u.nextTransfer = m.failed(e, r.Err)
+	if !forTokens {
+		m.failImpatient(n, r.Err)
+	}
+	if e.phase == passing && r.Final { // do not wait for a subscriber count
+		n.details.run.others = max(n.details.run.others, 1)
+	}
+	for q := range n.queue.all {
+		if m.failsWith(e, q, r) {
+			m.failQueued(q, r.Err)
+		}
+	}
+	if head := n.queue.head; r.Final && !forTokens && head != nil {
+		if m.short(e, head) || u.unknown.replaced() { // no renewal stands in for the transfer: see handTo
+			m.passRefused(e)
+		}
+	}
+	if e.flight == 0 {
+		m.proceed(e)
+	}
+}
+
+// failsWith reports whether a request in the queue fails because a transfer has failed.
+func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
+	forTokens := r.Final && r.Op.Tokens > 0
+	noToken := r.Final && q.Fenced && !e.upkeep().tokens.left(q.Side)
+	overdue := m.overdue(e, q)
+	switch {
+	case e.of.places(): // without a transfer no request gets a place in the queue, or the lock
+		return (overdue || r.Final) && (q.Fenced || !forTokens)
+	case e.phase == passing: // an error with OnlyThis set does not make the server failing, so health does not fail q
+		return noToken || overdue && r.OnlyThis
+	case forTokens:
+		return noToken
+	case e.phase == held: // a request that may join waits for this transfer and for nobody's unlock
+		return overdue && e.of.rules().joins(e, q)
+	}
+	return false
+}
+
+// passRefused releases an entry without a hold, because the server refuses for good the script that
+// must come before the next holder. The waiting requests ask for the entry anew. If the server
+// refuses the release, too, the requests fail: see releaseFailed.
+func (m *Machine) passRefused(e *entry) {
+	if e.phase == passing && e.flight == 0 {
+		e.makeUpkeep().cannotPass = true
+		m.release(e)
+	}
+}
