@@ -153,18 +153,11 @@ func (m *Machine) tooLate(e *entry, lease time.Duration) {
 	m.becomeWaiting(e, m.now+m.pause(1))
 }
 
-// tryFailed handles a try that did not run, or may not have. A final error of a try with tokens may
-// be due to the token counter, so the error fails only the requests for a token.
+// tryFailed handles a try that did not run, or may not have.
 func (m *Machine) tryFailed(e *entry, r *Reply) {
 	n := e.of
 	m.failed(e, r.Err)
-	tokens := r.Op.Tokens > 0
-	for q := range n.queue.all {
-		concerned := q.Fenced || !tokens || !r.Final
-		if concerned && (r.Final || q.Once || m.overdue(e, q)) {
-			m.failQueued(q, r.Err)
-		}
-	}
+	m.failWith(e, r)
 	if r.Final {
 		e.upkeep().retry.succeeded() // the error does not concern the requests that are left
 	}

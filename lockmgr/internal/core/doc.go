@@ -300,6 +300,7 @@
 //	transfer.go   transfer, and its answers
 //	share.go      who joins a held entry
 //	renew.go      renew
+//	failure.go    who fails after a failed script
 //	held.go       grants, re-entries, losses, and the scripts that a held entry needs
 //	rest.go       how a name rests, and is forgotten
 //	deadlock.go   the search for owners that wait for each other

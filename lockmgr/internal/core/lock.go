@@ -262,9 +262,3 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 	n.details = n.rules().details(n)
 	return true
 }
-
-// overdue reports whether a request has waited for RetryTime while the scripts of an entry were
-// failing.
-func (m *Machine) overdue(e *entry, r *Request) bool {
-	return m.now-max(e.upkeep().retry.since, r.Asked) >= m.cfg.RetryTime
-}

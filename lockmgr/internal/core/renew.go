@@ -75,7 +75,7 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
 		instead := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see renewFirst
-		m.failNext(e, r, instead)
+		m.failWith(e, r)
 		if e.phase == passing {
 			m.failed(e, r.Err)
 		}
@@ -98,20 +98,6 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 			m.scheduleRenewal(e)
 		}
 		m.proceed(e)
-	}
-}
-
-// failNext fails requests that wait for a renewal which looks for the record. Requests that would
-// join the entry fail at once if the server has refused the renewal for good. If the renewal stands
-// in for a transfer, and the error concerns this name only, the health of the server does not fail
-// the requests that would get the entry next. So failNext fails overdue requests.
-func (m *Machine) failNext(e *entry, r *Reply, instead bool) {
-	for q := range e.of.queue.all {
-		joins := e.phase == held && e.of.rules().joins(e, q)
-		overdue := instead && r.OnlyThis && m.overdue(e, q)
-		if overdue || joins && r.Final {
-			m.failQueued(q, r.Err)
-		}
 	}
 }
 

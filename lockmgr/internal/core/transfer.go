@@ -182,11 +182,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if e.phase == passing && r.Final { // do not wait for a subscriber count
 		n.details.run.others = max(n.details.run.others, 1)
 	}
-	for q := range n.queue.all {
-		if m.failsWith(e, q, r) {
-			m.failQueued(q, r.Err)
-		}
-	}
+	m.failWith(e, r)
 	if head := n.queue.head; r.Final && !forTokens && head != nil {
 		if m.short(e, head) || u.unknown.replaced() { // no renewal stands in for the transfer: see handTo
 			m.passRefused(e)
@@ -195,24 +191,6 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if e.flight == 0 {
 		m.proceed(e)
 	}
-}
-
-// failsWith reports whether a request in the queue fails because a transfer has failed.
-func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
-	forTokens := r.Final && r.Op.Tokens > 0
-	noToken := r.Final && q.Fenced && !e.upkeep().tokens.left(q.Side)
-	overdue := m.overdue(e, q)
-	switch {
-	case e.of.places(): // without a transfer no request gets a place in the queue, or the lock
-		return (overdue || r.Final) && (q.Fenced || !forTokens)
-	case e.phase == passing: // an error with OnlyThis set does not make the server failing, so health does not fail q
-		return noToken || overdue && r.OnlyThis
-	case forTokens:
-		return noToken
-	case e.phase == held: // a request that may join waits for this transfer and for nobody's unlock
-		return overdue && e.of.rules().joins(e, q)
-	}
-	return false
 }
 
 // passRefused releases an entry without a hold, because the server refuses for good the script that

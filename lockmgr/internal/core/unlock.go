@@ -176,7 +176,8 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	case releaseRefused && mayPass && !u.cannotPass && !u.life.long:
 		m.passInstead(e, r.Err)
 	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
-		m.waitNoLonger(e, r)
+		m.answerUnlock(e, r.Err) // the release is repeated
+		m.failWith(e, r)
 	case mayPass && !u.giveBack:
 		m.passOn(e, nil)
 	}
@@ -185,20 +186,6 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 // servedByOther reports whether the waiting requests wait for other entries, and not for the
 // release of this one.
 func (e *entry) servedByOther() bool { return e.number == 0 && e.of.served(e) }
-
-// waitNoLonger ends the waits for a release that was refused for good, or goes on failing. The
-// release is repeated.
-func (m *Machine) waitNoLonger(e *entry, r *Reply) {
-	m.answerUnlock(e, r.Err)
-	if r.Final && e.servedByOther() { // no request waits for this release
-		return
-	}
-	for q := range e.of.queue.all {
-		if r.Final || m.overdue(e, q) {
-			m.failQueued(q, r.Err)
-		}
-	}
-}
 
 // closesWithout reports whether the manager is closing and gives up a failed release: the manager
 // does not wait for a server that refuses, or that has failed for long.
