@@ -296,7 +296,7 @@
 //	close.go      Close, Abort
 //	health.go     Sent, Queued, ShardGone, servers that fail
 //	acquire.go    acquire, and its answers
-//	handoff.go    who is next, runs
+//	handoff.go    who is next
 //	transfer.go   transfer, and its answers
 //	share.go      who joins a held entry
 //	renew.go      renew
@@ -321,6 +321,7 @@
 //	gather.go     how sets and requests for several permits gather
 //	position.go   the line of the managers that wait
 //	early.go      the releases that join the line
+//	run.go        the run of a contended name: when it ends, and what follows
 //	outsiders.go  the clients beside the line
 //	grants.go     the grants by message
 //
@@ -344,7 +345,6 @@
 //	rules.go      the interface of the kinds, and the rules that most have
 //	doubt.go      whether a record may be gone
 //	retry.go      the pauses after failures
-//	run.go        the run of a contended name
 //	pace.go       how many renewals a Tick sends
 //	machine.go    Machine, its counters, and how effects are emitted
 //	alarm.go      a heap of instants

@@ -164,64 +164,6 @@ func (m *Machine) gone(e *entry) {
 	m.passOn(e, nil)
 }
 
-type runDecision uint8
-
-const (
-	goOn      runDecision = iota
-	askFirst              // the run may go on if a transfer reports that nobody else waits
-	runIsOver             // the run is over
-)
-
-// countHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
-// would have to ask whether others wait, but a transfer of the present run has reported that nobody
-// does, countHandoff begins a new run.
-func (m *Machine) countHandoff(e *entry) {
-	u, run := e.makeUpkeep(), &e.of.details.run
-	m.advanceOutsiders(e.of)
-	if u.firstPass == 0 {
-		u.firstPass = m.now
-	}
-	if run.fresh && m.decideRun(e) == askFirst {
-		run.begin(m.now)
-	}
-}
-
-// decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
-// PassTime if others wait: see runOver. If nobody is known to wait, a transfer asks after PassCount
-// grants, or after 8×PassCount if the last transfer reported nobody: the transfers of a fast run
-// report a new waiter in time. Before a hold joins others, which counts as no grant, a transfer
-// also asks after PassTime. A run of readers also ends if a writer waits elsewhere.
-func (m *Machine) decideRun(e *entry) runDecision {
-	run, u := &e.of.details.run, e.upkeep()
-	most := m.mostGrants(run)
-	switch {
-	case m.runOver(e), u.writerWaits:
-		return runIsOver
-	case e.of.isLock() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
-		return askFirst
-	}
-	return goOn
-}
-
-// newRun begins a new run while an entry is ours.
-func (m *Machine) newRun(e *entry) {
-	u := e.makeUpkeep()
-	u.firstPass, u.grants, u.writerWaits = m.now, 0, false
-	if o := e.of.outsiders(); o != nil {
-		o.had += m.now - e.since
-	}
-	e.since = m.now
-	e.of.details.run.begin(m.now)
-}
-
-// mostGrants returns after how many grants a run ends, or a transfer asks whether others wait.
-func (m *Machine) mostGrants(r *run) int {
-	if r.noOthers && m.cfg.TrustSubscribers {
-		return 8 * m.cfg.PassCount
-	}
-	return m.cfg.PassCount
-}
-
 // wanted reports whether the first waiter may have an entry that is to be released, if the release
 // does not run.
 func (m *Machine) wanted(e *entry) bool {

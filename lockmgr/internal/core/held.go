@@ -225,15 +225,6 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// asksEarly reports whether a transfer does not wait for nextTransfer, because it is to report the
-// number of subscribers: a run that is over must not wait for the number. asksEarly is true from
-// half of a run on, unless a transfer of the run has reported others.
-func (m *Machine) asksEarly(e *entry) bool {
-	r, u := &e.of.details.run, e.upkeep()
-	reported := r.fresh && r.others > 0
-	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.grants >= m.mostGrants(r)
-}
-
 // expire ends the holds of an entry that are past their deadlines. If only a fixed lease or a
 // MaxHold is over, the entry is still trusted and goes to the next holder.
 func (m *Machine) expire(e *entry) {

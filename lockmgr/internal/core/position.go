@@ -383,18 +383,3 @@ func (p *position) toldOwn(m *Machine, n *name) {
 // foundInLine notes that the server has the manager in the line, as a message has told. Any script
 // so far may have joined. So the next release leaves.
 func (p *position) foundInLine(m *Machine) { p.joined = m.lastID }
-
-// runOver reports whether an entry of a name with a line is to be released instead of passed on.
-// The entry is released in a pause for outsiders. The entry is also released after a run if others
-// wait, or if the server does not count who waits. And a lock is given back from time to time for
-// processes that nobody knows of, because these processes poll: see keptLong.
-func (m *Machine) runOver(e *entry) bool {
-	p := e.of.position()
-	if p == nil {
-		return false
-	}
-	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
-	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
-	paused := m.now < p.others.until
-	return paused || over && othersWait || e.of.isLock() && m.keptLong(e)
-}

@@ -29,3 +29,142 @@ func (r *run) begin(now time.Duration) { r.count, r.start, r.fresh = 0, now, fal
 func (r *run) ended(most int, now time.Duration, cfg *Config) bool {
 	return r.count >= most || r.count > 0 && now-r.start >= cfg.PassTime
 }
+
+// countHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
+// would have to ask whether others wait, but a transfer of the present run has reported that nobody
+// does, countHandoff begins a new run.
+func (m *Machine) countHandoff(e *entry) {
+	u, run := e.makeUpkeep(), &e.of.details.run
+	m.advanceOutsiders(e.of)
+	if u.firstPass == 0 {
+		u.firstPass = m.now
+	}
+	if run.fresh && m.decideRun(e) == askFirst {
+		run.begin(m.now)
+	}
+}
+
+type runDecision uint8
+
+const (
+	goOn      runDecision = iota
+	askFirst              // the run may go on if a transfer reports that nobody else waits
+	runIsOver             // the run is over
+)
+
+// decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
+// PassTime if others wait: see runOver. If nobody is known to wait, a transfer asks after PassCount
+// grants, or after 8×PassCount if the last transfer reported nobody: the transfers of a fast run
+// report a new waiter in time. Before a hold joins others, which counts as no grant, a transfer
+// also asks after PassTime. A run of readers also ends if a writer waits elsewhere.
+func (m *Machine) decideRun(e *entry) runDecision {
+	run, u := &e.of.details.run, e.upkeep()
+	most := m.mostGrants(run)
+	switch {
+	case m.runOver(e), u.writerWaits:
+		return runIsOver
+	case e.of.isLock() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
+		return askFirst
+	}
+	return goOn
+}
+
+// runOver reports whether an entry of a name with a line is to be released instead of passed on.
+// The entry is released in a pause for outsiders. The entry is also released after a run if others
+// wait, or if the server does not count who waits. And a lock is given back from time to time for
+// processes that nobody knows of, because these processes poll: see keptLong.
+func (m *Machine) runOver(e *entry) bool {
+	p := e.of.position()
+	if p == nil {
+		return false
+	}
+	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
+	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
+	paused := m.now < p.others.until
+	return paused || over && othersWait || e.of.isLock() && m.keptLong(e)
+}
+
+// keptLong reports whether the entry has been passed on here for so long that a process without a
+// subscription must get a chance. The time counts from the first handoff. Until the first handoff,
+// the first holder kept everybody out, here and elsewhere.
+func (m *Machine) keptLong(e *entry) bool {
+	first := e.upkeep().firstPass
+	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()
+}
+
+// mostGrants returns after how many grants a run ends, or a transfer asks whether others wait.
+func (m *Machine) mostGrants(r *run) int {
+	if r.noOthers && m.cfg.TrustSubscribers {
+		return 8 * m.cfg.PassCount
+	}
+	return m.cfg.PassCount
+}
+
+// asksEarly reports whether a transfer does not wait for nextTransfer, because it is to report the
+// number of subscribers: a run that is over must not wait for the number. asksEarly is true from
+// half of a run on, unless a transfer of the run has reported others.
+func (m *Machine) asksEarly(e *entry) bool {
+	r, u := &e.of.details.run, e.upkeep()
+	reported := r.fresh && r.others > 0
+	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.grants >= m.mostGrants(r)
+}
+
+// newRun begins a new run while an entry is ours.
+func (m *Machine) newRun(e *entry) {
+	u := e.makeUpkeep()
+	u.firstPass, u.grants, u.writerWaits = m.now, 0, false
+	if o := e.of.outsiders(); o != nil {
+		o.had += m.now - e.since
+	}
+	e.since = m.now
+	e.of.details.run.begin(m.now)
+}
+
+// releasedBeside notes what the answer to a release says of others.
+func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
+	if e.number != 0 {
+		o.had += m.now - e.since
+	}
+	run := &e.of.details.run
+	others := run.others
+	if r.OK {
+		others = m.othersOf(e.of, r.Subscribers)
+	}
+	if e.of.index() == nil { // beside an index another entry may pass on, and r does not count the line
+		run.others = others
+	}
+	m.runReleased(o, e, others, r.HandedOn)
+}
+
+// runReleased ends a run if the answer to a release allows that. A release that ends a run of
+// grants, and has handed on to nobody in the line, may leave a client waiting that was never heard.
+// So a pause begins.
+func (m *Machine) runReleased(o *outsiders, e *entry, others int64, handedOn bool) {
+	run, back, most := &e.of.details.run, e.upkeep().giveBack, m.cfg.PassCount
+	if x := e.of.index(); x != nil {
+		most *= max(1, x.held)
+	}
+	ended := handedOn || back || run.ended(most, m.now, &m.cfg)
+	if !ended || o.known(m.now, &m.cfg) {
+		return // advance ends the run
+	}
+	if !handedOn && (others > 0 || back && m.keptLong(e)) {
+		o.pauseInCase(m.now, others, &m.cfg, &m.jitter)
+	}
+	run.begin(m.now)
+}
+
+// mostOthers caps the number of subscribers that a script reports. The number is not trusted.
+const mostOthers = 1 << 20
+
+// othersOf returns the number of others who may want a name, by the number that a script has
+// reported. The result is 1 if the number is unknown.
+func (m *Machine) othersOf(n *name, subscribers int64) int64 {
+	switch {
+	case n.places():
+		return 0
+	case subscribers < 0 || !m.cfg.TrustSubscribers:
+		return 1
+	}
+	return min(subscribers, mostOthers)
+}
