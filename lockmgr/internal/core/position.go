@@ -106,9 +106,14 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		op.OtherNumbers = append(op.OtherNumbers, p.place)
 	}
 	op.OtherNumbers = append(op.OtherNumbers, p.unwanted...)
-	if !op.Lined || n.isSet() { // a set is granted nothing by message
-		return
+	if op.Lined && !n.isSet() { // a set is granted nothing by message
+		p.fillGrant(m, n, op, spare)
 	}
+}
+
+// fillGrant sets in op how the script grants by message. If the script joins the line, the manager
+// gets a place.
+func (p *position) fillGrant(m *Machine, n *name, op *Op, spare *Line) {
 	if spare == nil {
 		spare = new(Line)
 	}

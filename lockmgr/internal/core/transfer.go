@@ -23,30 +23,9 @@ func (m *Machine) transferTo(e *entry) {
 
 // transfer sends a transfer. The script writes a number of ours into the record as the holder's,
 // and gives the record a side. If the number is new to the record, the script also sets the
-// record's life: to what the holds of the entry need, or to lease, which the next holder needs,
-// whichever is longer. A life of more than Config.Lease may thus become shorter, so from now on the
-// entry is trusted for no longer than the new life. A life of up to Config.Lease does not become
-// shorter, because refused managers were told when the life ends.
+// record's life: see giveLife.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
 	u := e.makeUpkeep()
-	if e.hold != nil {
-		lease = max(lease, m.needed(e))
-	}
-	if left := min(e.until-m.now, m.cfg.usable(m.cfg.Lease)); left > 0 {
-		lease = max(lease, m.cfg.leaseFor(left))
-	}
-	u.life.long = u.life.long || lease > m.cfg.Lease
-	u.life.until = max(u.life.until, e.until, later(m.now, lease))
-	if until := m.now + m.cfg.usable(lease); until < e.until {
-		e.until = until
-		m.tellUntils(e)
-	}
-	every := max(m.cfg.RecordEvery, u.spacing)
-	u.nextTransfer = m.now + every
-	if e.of.index() != nil {
-		// The transfers of all entries fall due together, because the transfers can share a script.
-		u.nextTransfer = u.nextTransfer.Truncate(every) + every
-	}
 	// A number is written with one side only: see upkeep.number. Another side needs another number.
 	otherThanNow := number == e.number && side != e.side
 	otherThanNext := number == u.number && side != u.side
@@ -54,8 +33,53 @@ func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Durati
 		m.renumber(e, side)
 		number = u.number
 	}
-	u.life.exact = number != e.number && !u.unknown.replaced()
+	lease = m.giveLife(e, number, lease)
+	m.spaceTransfers(e)
 	m.send(e, VerbTransfer, side, number, lease, tokens)
+}
+
+// giveLife returns the life that a transfer gives the record: what the holds of the entry need, or
+// lease, which the next holder needs, whichever is longer. A life of more than Config.Lease may
+// thus become shorter, so from now on the entry is trusted for no longer than the new life. A life
+// of up to Config.Lease does not become shorter, because refused managers were told when the life
+// ends.
+func (m *Machine) giveLife(e *entry, number uint64, lease time.Duration) time.Duration {
+	if e.hold != nil {
+		lease = max(lease, m.needed(e))
+	}
+	if left := min(e.until-m.now, m.cfg.usable(m.cfg.Lease)); left > 0 {
+		lease = max(lease, m.cfg.leaseFor(left))
+	}
+	u := e.makeUpkeep()
+	u.life.long = u.life.long || lease > m.cfg.Lease
+	u.life.until = max(u.life.until, e.until, later(m.now, lease))
+	u.life.exact = number != e.number && !u.unknown.replaced()
+	if until := m.now + m.cfg.usable(lease); until < e.until {
+		e.until = until
+		m.tellUntils(e)
+	}
+	return lease
+}
+
+// mostSpacing is the longest time between two transfers of an entry that is passed on fast, in
+// units of Config.RecordEvery. While nobody else waits the time doubles with each transfer, up to
+// mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run that may go on
+// need not stop to ask.
+//
+// A process that begins to wait is noticed late, by up to the time between two transfers. For as
+// long, a record may name a holder that is gone, or for twice as long if the name has several
+// entries: see spaceTransfers.
+const mostSpacing = 16
+
+// spaceTransfers notes when the next transfer may follow the one that is about to be sent.
+func (m *Machine) spaceTransfers(e *entry) {
+	u := e.makeUpkeep()
+	every := max(m.cfg.RecordEvery, u.spacing)
+	u.nextTransfer = m.now + every
+	if e.of.index() != nil {
+		// The transfers of all entries fall due together, because the transfers can share a script.
+		u.nextTransfer = u.nextTransfer.Truncate(every) + every
+	}
 }
 
 // transferred handles the answer to a transfer.
@@ -119,16 +143,6 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	}
 	n.details.special.transferred(m, n)
 }
-
-// mostSpacing is the longest time between two transfers of an entry that is passed on fast, in
-// units of Config.RecordEvery. While nobody else waits the time doubles with each transfer, up to
-// mostSpacing or a quarter of PassTime, whichever is less. With this bound, a run that may go on
-// need not stop to ask.
-//
-// A process that begins to wait is noticed late, by up to the time between two transfers. For as
-// long, a record may name a holder that is gone, or for twice as long if the name has several
-// entries: see transfer.
-const mostSpacing = 16
 
 // countOthers notes how many others wait, by a transfer. If there are none, a new run begins, and
 // transfers become rarer: see mostSpacing.
