@@ -36,7 +36,7 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 		again = min(again, m.settleIndexed(n))
 	}
 	if n.hasDetails() && n.idle() && m.now >= n.details.restUntil {
-		m.rest(&n.entry)
+		m.restName(n)
 	}
 	switch {
 	case n.hasDetails() && n.idle():
