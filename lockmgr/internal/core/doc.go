@@ -301,6 +301,8 @@
 //	share.go      who joins a held entry
 //	renew.go      renew
 //	failure.go    who fails after a failed script
+//	once.go       requests that try once
+//	upgrade.go    readers that become the writer
 //	held.go       grants, re-entries, losses, and the scripts that a held entry needs
 //	rest.go       how a name rests, and is forgotten
 //	deadlock.go   the search for owners that wait for each other

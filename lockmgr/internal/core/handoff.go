@@ -170,14 +170,3 @@ func (m *Machine) wanted(e *entry) bool {
 	r := e.of.queue.head
 	return r != nil && e.of.passesOn(e, r) && !m.isReserved(e) && !m.closing
 }
-
-// undoUpgrade gives an entry the number and the side that the entry had before an upgrade that
-// changed nothing or got no answer. If an unanswered upgrade may still run, the entry gets a new
-// number, so that the late upgrade finds an unknown number.
-func (m *Machine) undoUpgrade(e *entry) {
-	u := e.makeUpkeep()
-	u.number, u.side = e.number, e.side
-	if u.unknown.replaced() {
-		m.renumber(e, e.of.rules().side(e))
-	}
-}

@@ -113,21 +113,3 @@ func (n *name) allHeld() bool {
 	x := n.index()
 	return x != nil && !n.hasRoom() && len(x.moving)+len(x.idle) == 0
 }
-
-// roomForTry reports whether a new request with Once set may get an entry of a name with an index.
-// The request may, unless a request waits.
-func (n *name) roomForTry() bool {
-	x := n.index()
-	room := n.hasRoom() || len(x.idle) > 0
-	for _, e := range x.moving {
-		switch e.phase {
-		case passing:
-			room = true
-		case waiting, releasing:
-			if n.queue.head != nil {
-				return false
-			}
-		}
-	}
-	return room
-}

@@ -61,69 +61,6 @@ func (m *Machine) serve(e *entry, r *Request) {
 	}
 }
 
-// endPause ends the pause after a failed script if r has Once set, because r does not wait for the
-// end of a pause.
-func (m *Machine) endPause(e *entry, r *Request) {
-	if u := e.upkeep(); r.Once && u.retry.at > m.now {
-		e.makeUpkeep().retry.at = m.now
-	}
-}
-
-// occupied reports whether a new request would have to wait.
-func (m *Machine) occupied(n *name, r *Request) bool {
-	if n.index() != nil {
-		return !n.roomForTry()
-	}
-	return m.inUse(&n.entry, r)
-}
-
-// inUse reports whether a new request would have to wait until others leave the entry. With an
-// empty queue, an acquire or transfer in flight still counts: its request has left. A release in
-// flight does not count. If all requests in the queue, and the new request, are for the side
-// Shared, all are granted together, so the queue does not count.
-func (m *Machine) inUse(e *entry, r *Request) bool {
-	n := e.of
-	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
-	queueFirst := n.queue.head != nil && !together
-	switch e.phase {
-	case idle:
-		return false
-	case asking:
-		return !together
-	case waiting:
-		return true
-	case held:
-		return queueFirst || !n.rules().joins(e, r)
-	case releasing:
-		return queueFirst
-	default: // passing
-		return queueFirst || e.flight != 0 && !together
-	}
-}
-
-// whyOccupied returns the error for a request that would have to wait and has Once set. While the
-// server is failing, only a hold in this manager shows that the name is taken. Without a hold, the
-// error is the server's.
-func (m *Machine) whyOccupied(n *name) error {
-	if h := m.healthOf(n); h.failing && !n.held() {
-		return h.err
-	}
-	return ErrNotAcquired
-}
-
-// failImpatient fails the waiting requests that have Once set. They wait for an answer, and for no
-// unlock.
-func (m *Machine) failImpatient(n *name, err error) {
-	if !n.takeImpatient() {
-		return
-	}
-	for r := range n.queue.all {
-		if r.Once {
-			m.failQueued(r, err)
-		}
-	}
-}
-
 // failQueued fails a queued request.
 func (m *Machine) failQueued(r *Request, err error) {
 	n := r.entry.of

@@ -227,15 +227,3 @@ func (r *Request) behindAlone() bool {
 	}
 	return false
 }
-
-// takeImpatient reports whether a request in the queue may have Once set, and clears
-// details.impatient. The caller must grant or fail each request with Once set, or set
-// details.impatient again.
-func (n *name) takeImpatient() bool {
-	if !n.hasDetails() {
-		return n.queue.head != nil && n.queue.head.Once
-	}
-	impatient := n.details.impatient
-	n.details.impatient = false
-	return impatient
-}

@@ -76,35 +76,3 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	m.transfer(e, e.of.rules().side(e), e.target(), m.leaseOf(r), tokensFor(r))
 	return false, Forever
 }
-
-// admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an
-// entry. Requests with Once set may join if no other process may wait, because only this process
-// has the name. Requests without Once go on waiting, because a process without a subscription may
-// wait. admitImpatient returns when to call it again.
-func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
-	n := e.of
-	if !n.takeImpatient() {
-		return Forever
-	}
-	othersMayWait := e.upkeep().writerWaits || n.details.run.others > 0 || !m.cfg.TrustSubscribers
-	for r := n.queue.head; r != nil; {
-		next := r.next
-		switch {
-		case !r.Once:
-		case othersMayWait || n.waitsAlone():
-			m.failQueued(r, ErrNotAcquired)
-		default:
-			ready, again := m.prepareJoin(e, r, false)
-			if !ready {
-				n.details.impatient = true
-				return again
-			}
-			r.Passed = true
-			m.grant(e, r)
-		}
-		if r = next; r != nil && r.state != reqQueued {
-			r = n.queue.head // the grant has re-entered next, too, so next has left the queue
-		}
-	}
-	return Forever
-}

@@ -1,0 +1,128 @@
+package core
+
+import "time"
+
+// occupied reports whether a new request would have to wait.
+func (m *Machine) occupied(n *name, r *Request) bool {
+	if n.index() != nil {
+		return !n.roomForTry()
+	}
+	return m.inUse(&n.entry, r)
+}
+
+// inUse reports whether a new request would have to wait until others leave the entry. With an
+// empty queue, an acquire or transfer in flight still counts: its request has left. A release in
+// flight does not count. If all requests in the queue, and the new request, are for the side
+// Shared, all are granted together, so the queue does not count.
+func (m *Machine) inUse(e *entry, r *Request) bool {
+	n := e.of
+	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
+	queueFirst := n.queue.head != nil && !together
+	switch e.phase {
+	case idle:
+		return false
+	case asking:
+		return !together
+	case waiting:
+		return true
+	case held:
+		return queueFirst || !n.rules().joins(e, r)
+	case releasing:
+		return queueFirst
+	default: // passing
+		return queueFirst || e.flight != 0 && !together
+	}
+}
+
+// roomForTry reports whether a new request with Once set may get an entry of a name with an index.
+// The request may, unless a request waits.
+func (n *name) roomForTry() bool {
+	x := n.index()
+	room := n.hasRoom() || len(x.idle) > 0
+	for _, e := range x.moving {
+		switch e.phase {
+		case passing:
+			room = true
+		case waiting, releasing:
+			if n.queue.head != nil {
+				return false
+			}
+		}
+	}
+	return room
+}
+
+// whyOccupied returns the error for a request that would have to wait and has Once set. While the
+// server is failing, only a hold in this manager shows that the name is taken. Without a hold, the
+// error is the server's.
+func (m *Machine) whyOccupied(n *name) error {
+	if h := m.healthOf(n); h.failing && !n.held() {
+		return h.err
+	}
+	return ErrNotAcquired
+}
+
+// endPause ends the pause after a failed script if r has Once set, because r does not wait for the
+// end of a pause.
+func (m *Machine) endPause(e *entry, r *Request) {
+	if u := e.upkeep(); r.Once && u.retry.at > m.now {
+		e.makeUpkeep().retry.at = m.now
+	}
+}
+
+// takeImpatient reports whether a request in the queue may have Once set, and clears
+// details.impatient. The caller must grant or fail each request with Once set, or set
+// details.impatient again.
+func (n *name) takeImpatient() bool {
+	if !n.hasDetails() {
+		return n.queue.head != nil && n.queue.head.Once
+	}
+	impatient := n.details.impatient
+	n.details.impatient = false
+	return impatient
+}
+
+// failImpatient fails the waiting requests that have Once set. They wait for an answer, and for no
+// unlock.
+func (m *Machine) failImpatient(n *name, err error) {
+	if !n.takeImpatient() {
+		return
+	}
+	for r := range n.queue.all {
+		if r.Once {
+			m.failQueued(r, err)
+		}
+	}
+}
+
+// admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an
+// entry. Requests with Once set may join if no other process may wait, because only this process
+// has the name. Requests without Once go on waiting, because a process without a subscription may
+// wait. admitImpatient returns when to call it again.
+func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
+	n := e.of
+	if !n.takeImpatient() {
+		return Forever
+	}
+	othersMayWait := e.upkeep().writerWaits || n.details.run.others > 0 || !m.cfg.TrustSubscribers
+	for r := n.queue.head; r != nil; {
+		next := r.next
+		switch {
+		case !r.Once:
+		case othersMayWait || n.waitsAlone():
+			m.failQueued(r, ErrNotAcquired)
+		default:
+			ready, again := m.prepareJoin(e, r, false)
+			if !ready {
+				n.details.impatient = true
+				return again
+			}
+			r.Passed = true
+			m.grant(e, r)
+		}
+		if r = next; r != nil && r.state != reqQueued {
+			r = n.queue.head // the grant has re-entered next, too, so next has left the queue
+		}
+	}
+	return Forever
+}
