@@ -196,7 +196,8 @@ func (b *book) promise5(h *hold, re bool) {
 			return
 		}
 		// A forced unlock may run while the reply to an acquire is under way.
-		onItsWay := !h.passed || b.w.set.kinds&hopeless != 0                      // a request whose lease was too short may have been the first to get it
+		first := b.w.set.kinds&hopeless != 0 // a request whose lease was too short may have been the first to get it
+		onItsWay := !h.passed || first || time.Since(p.weakened) < b.w.slowest()
 		if h.exempt && onItsWay && (p.forces > 0 || h.early.Before(p.weakened)) { // its call may not have ended yet
 			return
 		}
@@ -412,6 +413,9 @@ func (b *book) promise8c() {
 		}
 	}
 	for _, h := range w.hosts {
+		if h == w.machines[0].host && w.machines[0].shared != nil {
+			continue // rueidis keeps a connection that was dialled while the world closed the client
+		}
 		for _, c := range h.conns {
 			w.fail("promise8c", "%s is open", c)
 		}
@@ -524,7 +528,7 @@ func (b *book) promise11a(h *hold, re bool) {
 			if q.lease > 0 {
 				lease = q.lease
 			}
-			return q.takeOver != "" && (q.mgr == h.mgr || h.told.Sub(q.issued) > lease)
+			return q.takeOver != "" && (q.mgr == h.mgr || h.told.Sub(q.issued) > lease/2)
 		}
 		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) || slices.ContainsFunc(p.requests, mayTakeOver) {
 			return
@@ -538,7 +542,7 @@ func (b *book) promise11a(h *hold, re bool) {
 func (b *book) keeps(p *pages, now time.Time) bool {
 	w := b.w
 	slack := w.set.lease/50 + 8*w.slowest() + 100*ms // from the grant to its answer
-	return now.Before(p.kept.Add(-slack)) && p.weakened.Before(p.keptFrom) && p.keptBy.over &&
+	return now.Before(p.kept.Add(-slack)) && p.weakened.Before(p.keptFrom) && p.keptBy.over && !errors.Is(p.keptBy.lock.Err(), lockmgr.ErrLeaseLost) &&
 		!w.disturbedSince(p.keptBy.host, p.keptFrom) && !b.managers[p.keptBy.mgr].closing && b.managers[p.keptBy.mgr].killed.IsZero() &&
 		!w.troubledSince(p.keptBy.name, p.keptFrom)
 }
@@ -699,7 +703,7 @@ func (b *book) promise13a(q *request, err error) {
 			lie("it asks for no replicas")
 		}
 	case errors.Is(err, lockmgr.ErrUnavailable):
-		if !q.host.disturbed(in) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !q.unmet && !b.unanswered(q) {
+		if !q.host.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !q.unmet && !b.unanswered(q) {
 			lie("the server was there")
 		}
 	case ended && !q.cancels:
