@@ -9,34 +9,39 @@ func (m *Machine) failWith(e *entry, r *Reply) {
 	}
 }
 
-// failsWith reports whether a request in the queue fails because a script of an entry has failed. A
-// final error of a script with tokens may be due to the token counter, so the error fails only the
-// requests for a token.
-//
-// If an entry passes, and the error concerns this name only, the health of the server does not fail
-// the requests that would get the entry next. So failsWith fails the overdue ones.
+// failsWith reports whether a request in the queue fails because a script of an entry has failed.
 func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
-	forTokens := r.Final && r.Op.Tokens > 0
-	noToken := r.Final && q.Fenced && !e.upkeep().tokens.left(q.Side)
-	joins := e.phase == held && e.of.rules().joins(e, q) // q waits for this script and for nobody's unlock
-	overdue := m.overdue(e, q)
-	next := e.phase == passing && overdue && r.OnlyThis
 	switch verb := r.Op.Verb; {
 	case verb == VerbRelease && r.Final:
 		return !e.servedByOther()
 	case verb == VerbRelease:
-		return overdue
-	case verb == VerbRenew: // the renewal looks for the record
-		return next || joins && r.Final
-	case verb == VerbAcquire, e.of.places(): // without a transfer no request gets a place in the queue, or the lock
-		return (r.Final || q.Once || overdue) && (q.Fenced || !forTokens)
-	case e.phase == passing:
-		return next || noToken
-	case forTokens:
-		return noToken
+		return m.overdue(e, q)
+	case verb == VerbAcquire, verb == VerbTransfer && e.of.places():
+		// Without this script no request gets the lock, or a place in the queue.
+		return (r.Final || q.Once || m.overdue(e, q)) && (q.Fenced || !r.tokensRefused())
 	}
-	return joins && overdue
+	return m.failsBeside(e, q, r)
 }
+
+// failsBeside is failsWith for a renewal, and for a transfer that not every request needs. If the
+// entry passes, and the error concerns this name only, the health of the server does not fail the
+// requests that would get the entry next. So failsBeside fails the overdue ones.
+func (m *Machine) failsBeside(e *entry, q *Request, r *Reply) bool {
+	joins := e.phase == held && e.of.rules().joins(e, q) // q waits for this script and for nobody's unlock
+	switch {
+	case e.phase == passing && r.OnlyThis && m.overdue(e, q):
+		return true
+	case r.Op.Verb == VerbRenew: // the renewal looks for the record
+		return joins && r.Final
+	case e.phase == passing || r.tokensRefused():
+		return r.Final && e.upkeep().tokens.missing(q)
+	}
+	return joins && m.overdue(e, q)
+}
+
+// tokensRefused reports whether the error of a script may concern the token counter only. Such an
+// error fails no request without a token.
+func (r *Reply) tokensRefused() bool { return r.Final && r.Op.Tokens > 0 }
 
 // overdue reports whether a request has waited for RetryTime while the scripts of an entry were
 // failing.

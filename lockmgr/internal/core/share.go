@@ -58,7 +58,7 @@ func (m *Machine) reopen(e *entry) {
 // whether others wait.
 func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again time.Duration) {
 	u := e.makeUpkeep()
-	needsTransfer := ask || m.short(e, r) || r.Fenced && !u.tokens.left(r.Side)
+	needsTransfer := ask || m.short(e, r) || u.tokens.missing(r)
 	mayBeGone := m.unproven(e) || r.Fenced && !m.mayTakeToken(e, r)
 	if !needsTransfer && mayBeGone && !u.doubt.open() {
 		m.doubt(e) // a renewal looks for the record

@@ -18,6 +18,9 @@ func (t *tokens) left(s Side) bool {
 	return t.next > 0 && t.next <= t.last
 }
 
+// missing reports whether a request wants a token of which there is none.
+func (t *tokens) missing(r *Request) bool { return r.Fenced && !t.left(r.Side) }
+
 // take returns the next token for a side. All holds that share an entry get the largest token of
 // the entry, which an ended hold with side Alone may have had. A later hold with side Alone must
 // get a larger token, so the entry has no token left for such a hold.

@@ -87,7 +87,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	u := e.makeUpkeep()
 	switch {
 	case r.Ran != Yes:
-		if r.Ran == Maybe && r.Op.Tokens > 0 { // it may take a larger token late, and others may get that
+		if r.Ran == Maybe && r.Op.Tokens > 0 { // the late script's token may go to readers of other managers
 			u.tokens.drop()
 		}
 		if wasUpgrade := r.Op.Side == Alone && e.of.rules().side(e) == Shared; wasUpgrade && e.hold != nil {
@@ -185,7 +185,7 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 // concerns.
 func (m *Machine) transferFailed(e *entry, r *Reply) {
 	n, u := e.of, e.upkeep()
-	forTokens := r.Final && r.Op.Tokens > 0 // perhaps the error concerns no others
+	forTokens := r.tokensRefused()
 	if u.upgrade != nil && (!forTokens || u.upgrade.Fenced) {
 		m.failUpgrade(e, r.Err)
 	}

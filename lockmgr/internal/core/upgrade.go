@@ -24,7 +24,7 @@ func (m *Machine) upgraded(e *entry, r *Reply) {
 		return
 	case r.Op.Sent < request.Asked:
 		return // sent for an earlier request: others may have got a larger token since
-	case r.OK && request.Fenced && !u.tokens.left(Alone):
+	case r.OK && u.tokens.missing(request):
 		return // sent for an earlier request without a token: the next transfer brings the token
 	}
 	u.upgrade = nil
