@@ -82,7 +82,7 @@ var coreMutants = []mutant{
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(l.front, l.joined)", "false", fairSeeds},
 	{"fair lock", "a place that is missing stays lost", machine, "line.answered", "r.Missing && !x.Once", "false", stories},
-	{"fair lock", "a place stays when its request leaves", machine, "line.left", "l.leaving = append(l.leaving, r.own.Number)", "_ = r", fairSeeds},
+	{"fair lock", "a place stays when its request leaves", machine, "name.leavePlace", "l.leaving = append(l.leaving, r.own.Number)", "_ = r", fairSeeds},
 	{"fair lock", "places that wait are over", machine, "line.fill", "x.Before = r.own.Number", "_ = r", fairSeeds},
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
 	{"fair lock", "a transfer never gives way", machine, "line.fill", "e.hold == nil", "false", fairSeeds},

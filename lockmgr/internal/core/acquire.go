@@ -18,6 +18,7 @@ func (m *Machine) ask(e *entry) {
 	}
 	r := n.queue.head
 	m.becomeAsking(e)
+	n.clearSignals()
 	e.setPermits(r)
 	m.send(e, VerbAcquire, r.Side, m.tryNumber(r), m.leaseOf(r), tokensFor(r))
 }
@@ -106,7 +107,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 // about the entry may be in flight.
 func (m *Machine) takeGrant(e *entry) bool {
 	n := e.of
-	all := n.details.special.granting()
+	all := n.details.grants
 	if all == nil || all.newest.Number == 0 {
 		return false
 	}

@@ -9,4 +9,4 @@ var _ = register(Exclusive, exclusive{})
 // holder to holder. The server keeps the managers that wait in a line: see position.
 type exclusive struct{ usual }
 
-func (exclusive) special(*name) special { return new(position) }
+func (exclusive) ownDetails(*name) *details { return withPosition(new(position)) }

@@ -46,7 +46,7 @@ func (g *gathering) active() bool { return g.by != nil }
 // gatheringOf returns the gathering of the entry's name if the entry gathers, or if no entry of the
 // name gathers and a try of the entry can get a part. Otherwise gatheringOf returns nil.
 func (e *entry) gatheringOf() *gathering {
-	g := e.of.details.special.gathers()
+	g := e.of.details.gathering
 	if g == nil || g.by != e && (g.active() || !e.of.rules().parts(e)) {
 		return nil
 	}

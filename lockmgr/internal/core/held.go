@@ -8,7 +8,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	n := e.of
 	if r.state == reqQueued {
 		m.dequeue(r)
-		n.details.special.granted(r)
+		n.takePlace(r)
 	}
 	h := &r.own
 	if r.entry != e {

@@ -10,10 +10,12 @@ type index struct {
 	moving []*entry // neither idle nor held
 	idle   []*entry
 	held   int // how many are held
+
+	asks int // how many entries may be asked for at a time, as far as is known
 }
 
 // index returns the index of a name, or nil if the rules allow one entry.
-func (n *name) index() *index { return n.details.special.indexed() }
+func (n *name) index() *index { return n.details.index }
 
 // reset notes that a name has a single entry, which is idle.
 func (x *index) reset(n *name) { x.moving, x.idle, x.held = nil, []*entry{&n.entry}, 0 }
@@ -91,6 +93,16 @@ func (n *name) spare() *entry {
 	return &c.extra[len(c.extra)-1].entry
 }
 
+// mostAsked returns how many entries may be asked for at a time: an entry for each waiter at the
+// head of the queue that wants as many permits as the first, but no more than asks. A refusal sets
+// asks to one, so no other entry is asked for while one gathers.
+func (x *index) mostAsked(first *Request) (n int) {
+	for r := first; r != nil && n < x.asks && r.own.Permits == first.own.Permits; r = r.next {
+		n++
+	}
+	return n
+}
+
 // served reports whether no further entry is to be asked for, because enough entries are asking,
 // waiting or passing. served is false for a name without an index.
 func (n *name) served(except *entry) bool {
@@ -98,7 +110,7 @@ func (n *name) served(except *entry) bool {
 	if x == nil {
 		return false
 	}
-	most := n.details.special.mostAsked(n.queue.head)
+	most := x.mostAsked(n.queue.head)
 	for _, e := range x.moving {
 		if e != except && e.phase != releasing {
 			most--

@@ -133,13 +133,13 @@ func (fair) details(n *name) *details { return new(line).dropped(n) }
 
 func (l *line) dropped(*name) *details {
 	*l = line{}
-	l.noDetails = details{special: l}
+	l.noDetails = details{special: l, grants: &l.grants}
 	return &l.noDetails
 }
 
-// queued makes the details of a name if a script must give the name a place.
-func (l *line) queued(n *name) {
-	if n.entry.phase != idle {
+// mustJoin makes the details of the name of a fair lock if a script must give a new request a place.
+func (n *name) mustJoin() {
+	if n.line() != nil && n.entry.phase != idle {
 		n.makeDetails()
 	}
 }
@@ -319,23 +319,27 @@ func (l *line) notJoined(n *name, numbers []uint64) {
 	l.leaving = slices.DeleteFunc(l.leaving, isOne)
 }
 
-// transferred subscribes if others come next, because we have to wait for others then.
-func (l *line) transferred(m *Machine, n *name) {
-	if l.front == 0 && n.queue.head != nil {
+// hearOthers subscribes if a transfer has reported that others come next.
+func (m *Machine) hearOthers(n *name) {
+	if l := n.line(); l != nil && l.front == 0 && n.queue.head != nil {
 		l.hear(m, n)
 	}
 }
 
-// left notes that a request has left the queue of the manager, for a grant or without one.
-func (l *line) left(_ *Machine, r *Request) {
-	if r.own.Number != 0 && !r.Once {
+// leavePlace notes that a request has left the queue of the manager, for a grant or without one.
+func (n *name) leavePlace(r *Request) {
+	if l := n.line(); l != nil && r.own.Number != 0 && !r.Once {
 		l.leaving = append(l.leaving, r.own.Number)
 	}
 }
 
-// granted notes that a request has left the queue for a grant. The request's place was first. The
-// scripts remove the place as a place that is over.
-func (l *line) granted(r *Request) {
+// takePlace notes, after leavePlace, that the request is granted. The request's place was first.
+// The scripts remove the place as a place that is over.
+func (n *name) takePlace(r *Request) {
+	l := n.line()
+	if l == nil {
+		return
+	}
 	l.passed = r.Passed
 	if last := len(l.leaving) - 1; last >= 0 && l.leaving[last] == r.own.Number {
 		l.leaving = l.leaving[:last]
@@ -371,8 +375,6 @@ func (l *line) takes(n *name, place uint64) bool {
 	l.cleared, l.front = max(l.cleared, place+1), 0
 	return true
 }
-
-func (l *line) granting() *grants { return &l.grants }
 
 // movesUp gives the first request a place that was granted, and reports whether a request waits at
 // the place. If the place is that of a later request, the places before it are gone: the server has

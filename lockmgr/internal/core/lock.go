@@ -22,7 +22,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		m.fail(r, it.errKind(n))
 		return
 	}
-	n.details.special.requested(limit)
+	n.setLimit(limit)
 	for e := range n.toLookAt {
 		if e.phase == held && m.now >= e.holdUntil() {
 			m.expire(e) // the alarm of the hold has not come yet
@@ -92,7 +92,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 func (m *Machine) enqueue(r *Request) {
 	n := r.entry.of
 	n.push(r)
-	n.details.special.queued(n)
+	n.mustJoin()
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
 		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
@@ -117,7 +117,7 @@ func (m *Machine) dequeue(r *Request) {
 	if r.Explicit {
 		m.waits.remove(r)
 	}
-	n.details.special.left(m, r)
+	n.leavePlace(r)
 	if next := n.queue.head; first && next != nil && next.easier(r.Side, int(r.own.Permits), r.takeOver()) {
 		m.tryAtOnce(n)
 	}

@@ -42,6 +42,11 @@ const (
 type details struct {
 	own     bool // not shared with other names
 	special special
+	// These are parts of special, or nil if the kind has no such part.
+	position  *position
+	grants    *grants
+	gathering *gathering
+	index     *index
 
 	run run
 	// restUntil is the instant until which an idle name is remembered.
@@ -67,7 +72,8 @@ func (n *name) hasDetails() bool { return n.details.own }
 // makeDetails returns the name's details for writing. The first call makes the details.
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
-		n.details = &details{own: true, special: n.rules().special(n)}
+		n.details = n.rules().ownDetails(n)
+		n.details.own = true
 		for r := n.queue.head; r != nil; r = r.next {
 			n.queued(r)
 		}

@@ -46,7 +46,7 @@ func (s setsOf) remove(n *name) {
 func (m *Machine) newSet(n *name, items []Item) {
 	k := len(items)
 	s := &set{items: items, id: m.number(), delivered: make([][2]bool, k), signalled: make([]bool, k), undelivered: 2 * k}
-	s.noDetails = details{special: s}
+	s.noDetails = s.details()
 	n.kind, n.details = Several, &s.noDetails
 	m.sets.add(n)
 }

@@ -45,7 +45,6 @@ func (permits) doubts() bool { return false }
 // Redisson join no line: the manager looks when a message came of a script that has served no line.
 type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
-	asks  int   // how many entries may be asked for at a time, as far as is known
 
 	position
 	index
@@ -73,8 +72,10 @@ func (n *name) pool() *pool {
 }
 
 func (permits) details(n *name) *details {
-	p := &pool{asks: firstAsks}
-	p.noDetails = details{special: p}
+	p := &pool{index: index{asks: firstAsks}}
+	p.noDetails = details{
+		special: p, position: &p.position, grants: &p.grants, gathering: &p.gathering, index: &p.index,
+	}
 	return p.dropped(n)
 }
 
@@ -83,20 +84,12 @@ func (p *pool) dropped(n *name) *details {
 	return &p.noDetails
 }
 
-func (p *pool) gathers() *gathering { return &p.gathering }
-func (p *pool) indexed() *index     { return &p.index }
-
-// mostAsked returns how many entries may be asked for at a time: an entry for each waiter at the
-// head of the queue that wants as many permits as the first, but no more than asks. A refusal sets
-// asks to one, so no other entry is asked for while one gathers.
-func (p *pool) mostAsked(first *Request) (n int) {
-	for r := first; r != nil && n < p.asks && r.own.Permits == first.own.Permits; r = r.next {
-		n++
+// setLimit notes the limit of the newest request for permits.
+func (n *name) setLimit(limit int64) {
+	if p := n.pool(); p != nil {
+		p.limit = limit
 	}
-	return n
 }
-
-func (p *pool) requested(limit int64) { p.limit = limit }
 
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	op.Permits, op.Most, op.Limit, op.Lined = int(e.permits), int(e.most), p.limit, op.Verb == VerbAcquire

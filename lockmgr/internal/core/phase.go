@@ -43,7 +43,6 @@ func (m *Machine) becomeIdle(e *entry) { m.become(e, idle) }
 func (m *Machine) becomeAsking(e *entry) {
 	m.become(e, asking)
 	e.woken = false
-	e.of.details.special.trying()
 }
 
 // becomeWaiting: the entry is not ours. If no message comes, the next try is at the given instant.
@@ -65,7 +64,7 @@ func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 // becomeReleasing: the entry is to be removed from the server as soon as no script is in flight.
 func (m *Machine) becomeReleasing(e *entry) {
 	m.become(e, releasing)
-	if g := e.of.details.special.gathers(); g != nil && e.number != 0 && e.of.rules().parts(e) {
+	if g := e.of.details.gathering; g != nil && e.number != 0 && e.of.rules().parts(e) {
 		g.had = m.now
 	}
 	e.retried, e.woken = false, false

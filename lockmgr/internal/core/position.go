@@ -64,10 +64,13 @@ const (
 	LinePlace = 2
 )
 
-func (p *position) stands() *position { return p }
+// withPosition returns details with the special state p.
+func withPosition(p *position) *details {
+	return &details{special: p, position: p, grants: &p.grants}
+}
 
 // position returns the position of a name of a kind with a line, or nil.
-func (n *name) position() *position { return n.details.special.stands() }
+func (n *name) position() *position { return n.details.position }
 
 // outsiders returns what is known of the clients that stand in no line, or nil for a kind without
 // any.
@@ -150,8 +153,6 @@ func (p *position) fillLine(m *Machine, n *name, op *Op) {
 		op.Leaves, p.leaves, p.standsUntil = true, op.ID, 0
 	}
 }
-
-func (p *position) granting() *grants { return &p.grants }
 
 func (p *position) takes(n *name, number uint64) bool {
 	return number == p.place && n.queue.head != nil && n.queue.head.Side == p.side

@@ -19,7 +19,7 @@ var _ = register(ReadWrite, readWrite{})
 // readWrite are the rules of ReadWrite.
 type readWrite struct{ usual }
 
-func (readWrite) special(*name) special { return new(position) }
+func (readWrite) ownDetails(*name) *details { return withPosition(new(position)) }
 
 func (k readWrite) joins(e *entry, r *Request) bool {
 	return r.Side == Shared && k.side(e) == Shared

@@ -47,8 +47,8 @@ type rules interface {
 	// details returns the details of a name that changes to the kind, while the name has none of
 	// its own.
 	details(n *name) *details
-	// special returns the special state of a name that gets details of its own.
-	special(n *name) special
+	// ownDetails returns details for a name that gets details of its own.
+	ownDetails(n *name) *details
 	// gone returns the error of a hold whose record is gone.
 	gone() error
 }
@@ -67,8 +67,12 @@ func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) places() bool                  { return false }
 func (usual) details(*name) *details        { return &noDetails }
-func (usual) special(n *name) special       { return n.details.special }
 func (usual) gone() error                   { return errGone }
+
+func (usual) ownDetails(n *name) *details {
+	d := *n.details
+	return &d
+}
 
 // passesOn reports whether an entry without a hold can pass to a request in memory.
 func (n *name) passesOn(e *entry, r *Request) bool {

@@ -65,8 +65,11 @@ func (n *name) set() *set {
 	return s
 }
 
+func (s *set) details() details {
+	return details{special: s, position: &s.position, grants: &s.grants, gathering: &s.gathering}
+}
+
 func (s *set) dropped(*name) *details { return &s.noDetails }
-func (s *set) gathers() *gathering    { return &s.gathering }
 
 // isSet reports whether a name is a set. Sets and single names have different keys.
 func (n *name) isSet() bool { return n.set() != nil }
@@ -98,10 +101,19 @@ func (n *name) channel(ev Wake) string {
 	return n.name
 }
 
-// signal notes an event that comes while a try is in flight.
-func (s *set) signal(ev Wake) {
-	for i := range s.signalled {
-		s.signalled[i] = s.signalled[i] || ev.Confirmed || i == ev.Item-1
+// signal notes an event of a set that comes while a try is in flight.
+func (n *name) signal(ev Wake) {
+	if s := n.set(); s != nil {
+		for i := range s.signalled {
+			s.signalled[i] = s.signalled[i] || ev.Confirmed || i == ev.Item-1
+		}
+	}
+}
+
+// clearSignals is called before a try.
+func (n *name) clearSignals() {
+	if s := n.set(); s != nil {
+		clear(s.signalled)
 	}
 }
 
@@ -130,8 +142,6 @@ func (s *set) fill(m *Machine, e *entry, op *Op, _ *Line) {
 	}
 	s.position.fill(m, e, op, nil)
 }
-
-func (s *set) trying() { clear(s.signalled) }
 
 func (s *set) acquired(n *name) {
 	s.refusedBy = 0

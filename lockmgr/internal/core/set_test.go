@@ -32,7 +32,7 @@ func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
 	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Hour, GatherTime: 640 * ms, PollMax: time.Hour})
 	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}, {Name: "c"}}}
-	s.noDetails = details{special: s}
+	s.noDetails = s.details()
 	n := &name{kind: Several, details: &s.noDetails}
 	n.entry.of = n
 	e := &n.entry

@@ -107,11 +107,10 @@ type pairs struct {
 	noDetails details
 }
 
-func (p *pairs) indexed() *index { return &p.index }
-
 func (p *pairs) dropped(n *name) *details {
 	p.reset(n)
-	p.noDetails = details{special: p}
+	p.asks = 1
+	p.noDetails = details{special: p, index: &p.index}
 	return &p.noDetails
 }
 

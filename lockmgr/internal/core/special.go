@@ -8,21 +8,9 @@ type special interface {
 	// dropped returns the details of a name that has none of its own. dropped is called when the
 	// name drops its own details: all entries of the name are idle.
 	dropped(n *name) *details
-	// granting returns the grants by message, or nil if the kind knows none.
-	granting() *grants
 	// takes reports whether the first request may have the lock under a number that a message has
 	// granted, and arranges that.
 	takes(n *name, number uint64) bool
-	// stands returns the position of the name in its line, or nil if the kind knows none.
-	stands() *position
-	// gathers returns the gathering of the name, or nil if the kind knows none.
-	gathers() *gathering
-	// indexed returns the index of the name, or nil if the rules allow one entry.
-	indexed() *index
-	// mostAsked returns how many entries may be asked for at a time. first is the first waiting
-	// request.
-	mostAsked(first *Request) int
-
 	// fill sets the fields of op that only the kind has. op is about to be sent for an entry. spare
 	// is nil or a Line that may be used again.
 	fill(m *Machine, e *entry, op *Op, spare *Line)
@@ -32,24 +20,12 @@ type special interface {
 
 	// The methods below note what has happened.
 
-	// requested is called first when a request comes. limit is the limit of permits.
-	requested(limit int64)
-	// queued is called when a request has joined the queue of the name.
-	queued(n *name)
-	// left is called when a request has left the queue, for a grant or without one.
-	left(m *Machine, r *Request)
-	// granted is called after left if the request is granted.
-	granted(r *Request)
-	// trying is called when a try is about to be sent.
-	trying()
 	// answered is called first for each answer, of whatever outcome.
 	answered(m *Machine, r *Reply)
 	// acquired is called when a try has got an entry.
 	acquired(n *name)
 	// refused is called when others have what a try was for.
 	refused(m *Machine, e *entry, r *Reply)
-	// transferred is called last when a transfer was confirmed.
-	transferred(m *Machine, n *name)
 	// givenUp is called when a release is given up.
 	givenUp()
 	// means is called for each event of a channel, and returns what the event means for the name.
@@ -58,8 +34,6 @@ type special interface {
 	// told is called for each event that means has returned. The server may have told this manager
 	// of something for which no entry waits.
 	told(m *Machine, n *name, ev Wake)
-	// signal is called for an event of a channel while a try is in flight.
-	signal(ev Wake)
 	// hear is called when a request has to wait for others. The name is subscribed, unless the
 	// manager is closing.
 	hear(m *Machine, n *name)
@@ -71,28 +45,15 @@ type special interface {
 // in which they do not differ.
 type plain struct{}
 
-func (plain) dropped(*name) *details   { return &noDetails }
-func (plain) granting() *grants        { return nil }
-func (plain) takes(*name, uint64) bool { return false }
-func (plain) stands() *position        { return nil }
-func (plain) gathers() *gathering      { return nil }
-func (plain) indexed() *index          { return nil }
-func (plain) mostAsked(*Request) int   { return 1 }
-
+func (plain) dropped(*name) *details            { return &noDetails }
+func (plain) takes(*name, uint64) bool          { return false }
 func (plain) fill(*Machine, *entry, *Op, *Line) {}
 func (plain) leftovers(*name) bool              { return false }
 
-func (plain) requested(int64)                  {}
-func (plain) queued(*name)                     {}
-func (plain) left(*Machine, *Request)          {}
-func (plain) granted(*Request)                 {}
-func (plain) trying()                          {}
 func (plain) acquired(*name)                   {}
 func (plain) refused(*Machine, *entry, *Reply) {}
-func (plain) transferred(*Machine, *name)      {}
 func (plain) givenUp()                         {}
 func (plain) told(*Machine, *name, Wake)       {}
-func (plain) signal(Wake)                      {}
 func (plain) hear(*Machine, *name)             {}
 func (plain) unsubscribed(*Machine, *name)     {}
 

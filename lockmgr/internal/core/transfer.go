@@ -141,7 +141,7 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	} else {
 		m.proceed(e)
 	}
-	n.details.special.transferred(m, n)
+	m.hearOthers(n)
 }
 
 // countOthers notes how many others wait, by a transfer. If there are none, a new run begins, and

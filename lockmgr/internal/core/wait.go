@@ -78,7 +78,7 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		// A confirmation closes the gap in which a message may have been missed, whether at the
 		// start or after a reconnection.
 		e.woken = e.woken || ev.Message || ev.Confirmed
-		n.details.special.signal(ev)
+		n.signal(ev)
 	case releasing: // the release may join the line
 		e.woken = e.woken || ev.Message || ev.Confirmed || gap
 	case waiting:
