@@ -79,7 +79,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		m.othersHold(e, r)
 	default:
 		e.number, e.side, e.open = op.Number, op.Side, op.Side == Shared
-		e.since = m.now
+		e.runSince = m.now
 		e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
 		if op.Tokens > 0 {
 			e.makeUpkeep().tokens.got(r.Token, op.Tokens)

@@ -21,8 +21,8 @@ type entry struct {
 	until time.Duration
 	// sent is when the last confirmed script was sent.
 	sent time.Duration
-	// since is when the entry came to us, or its present run began.
-	since time.Duration
+	// runSince is when the entry came to us, or its present run began.
+	runSince time.Duration
 
 	// hold is the entry's first hold, or nil. The further holds follow: see holds.
 	hold *Hold

@@ -47,5 +47,5 @@ func (r *Reply) tokensRefused() bool { return r.Final && r.Op.Tokens > 0 }
 // failing.
 func (m *Machine) overdue(e *entry, r *Request) bool {
 	failures := &e.upkeep().retry
-	return failures.failing() && m.now-max(failures.since, r.Asked) >= m.cfg.RetryTime
+	return failures.failing() && m.now-max(failures.failingSince, r.Asked) >= m.cfg.RetryTime
 }

@@ -120,7 +120,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	}
 	u := e.makeUpkeep()
 	if g.kept == 0 {
-		e.since = m.now
+		e.runSince = m.now
 	}
 	if r.Got >= g.got || e.of.set() == nil {
 		u.unknown.removedNumber(g.kept) // this try has taken the kept part over

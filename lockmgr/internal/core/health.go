@@ -20,12 +20,12 @@ import "time"
 //	    a command ran, or was refused for
 //	    good: what failed is tried again soon
 type health struct {
-	failing bool
-	ran     time.Duration // the send of the newest command that was answered
-	since   time.Duration // the send of the first command after ran that failed
-	err     error         // the newest failure
-	tellAt  time.Duration // when to look for requests that have to fail
-	probed  bool          // tellOfServer has sent a try since the server began to fail
+	failing      bool
+	ran          time.Duration // the send of the newest command that was answered
+	failingSince time.Duration // the send of the first command after ran that failed
+	err          error         // the newest failure
+	tellAt       time.Duration // when to look for requests that have to fail
+	probed       bool          // tellOfServer has sent a try since the server began to fail
 }
 
 // report notes the outcome of a command. recovered is set if the server was failing and no longer
@@ -37,8 +37,8 @@ func (h *health) report(r *Reply, retryTime time.Duration) (recovered bool) {
 		*h = health{ran: max(h.ran, r.Op.Sent)}
 	case own: // the command may have run: that says nothing of the server
 	default:
-		if since := max(r.Op.Sent, h.ran); !h.failing || since < h.since {
-			h.failing, h.since, h.tellAt = true, since, later(since, retryTime/2)
+		if since := max(r.Op.Sent, h.ran); !h.failing || since < h.failingSince {
+			h.failing, h.failingSince, h.tellAt = true, since, later(since, retryTime/2)
 		}
 		h.err = r.Err
 	}
@@ -158,7 +158,7 @@ func (m *Machine) hurry(shard uint8) {
 
 // tellDue returns when a wait that began at an instant fails if the server goes on failing.
 func (m *Machine) tellDue(h *health, asked time.Duration) time.Duration {
-	return later(max(asked, h.since), m.cfg.RetryTime)
+	return later(max(asked, h.failingSince), m.cfg.RetryTime)
 }
 
 // tellAt returns when tellOfServers has something to do.
@@ -195,7 +195,7 @@ func (m *Machine) tellOfServers() {
 // after the server began to fail. If RetryTime ends too soon after Close, closeDue leaves time for
 // one more try of each release: RetryTime or half of SuspectTime, whichever is less.
 func (m *Machine) closeDue(h *health) time.Duration {
-	return max(later(h.since, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
+	return max(later(h.failingSince, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
 }
 
 // tellOfServer fails the requests, and answers the Unlocks, that have waited for RetryTime while

@@ -28,7 +28,7 @@ func TestHealth_Since(t *testing.T) {
 			h.report(&r, 4*time.Second)
 		}
 		require.True(t, h.failing, tt.what)
-		require.Equal(t, tt.since, h.since, tt.what)
+		require.Equal(t, tt.since, h.failingSince, tt.what)
 		require.Equal(t, tt.since+2*time.Second, h.tellAt, tt.what)
 	}
 }

@@ -139,7 +139,7 @@ func (m *Machine) failed(e *entry, err error) (retryAt time.Duration) {
 	r := &e.makeUpkeep().retry
 	r.failed(m.now, m.pause(r.n+1))
 	m.noticeOf(n, Notice{What: CommandError, N: r.n, Err: err})
-	if q := e.unlocking; q != nil && m.now-max(r.since, q.Ends) >= m.cfg.RetryTime {
+	if q := e.unlocking; q != nil && m.now-max(r.failingSince, q.Ends) >= m.cfg.RetryTime {
 		m.answerUnlock(e, err)
 	}
 	return r.at

@@ -10,15 +10,15 @@ import "time"
 // An outsider that was never heard may be one that never gets the lock. So a run of grants ends
 // with a short pause if the lock has subscribers and its line is empty.
 type outsiders struct {
-	heard        time.Duration // when an outsider has last said that something came free, or zero
-	since, until time.Duration // the newest pause
-	end          time.Duration // of that pause, if it does not end earlier
-	whole        bool          // the pause does not end earlier
-	repeats      int           // how many refused tries may be repeated at once
-	lost         int           // repeated tries since the last grant
-	vain         uint          // pauses for subscribers in a row in which nobody was heard
-	wideAt       time.Duration // when a pause is to be long enough for clients far away
-	had          time.Duration // for how long we had a lock since the last pause, without the present hold
+	heard           time.Duration // when an outsider has last said that something came free, or zero
+	pausedAt, until time.Duration // the newest pause
+	end             time.Duration // of that pause, if it does not end earlier
+	whole           bool          // the pause does not end earlier
+	repeats         int           // how many refused tries may be repeated at once
+	lost            int           // repeated tries since the last grant
+	vain            uint          // pauses for subscribers in a row in which nobody was heard
+	wideAt          time.Duration // when a pause is to be long enough for clients far away
+	had             time.Duration // for how long we had a lock since the last pause, without the present hold
 }
 
 // known reports whether an outsider was heard of late.
@@ -68,7 +68,7 @@ func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Co
 			o.until = now
 		}
 	case o.known(now, cfg) && (r.count >= cfg.PassCount*max(1, entries) || r.count > 0 && ran >= cfg.PassTime):
-		o.since, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
+		o.pausedAt, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
 		o.until = o.end
 		r.begin(now)
 		return true
@@ -81,7 +81,7 @@ func (o *outsiders) nextLook(cfg *Config) time.Duration {
 	if o.whole {
 		return o.until
 	}
-	return min(o.until, max(o.since, o.heard)+cfg.BackTime)
+	return min(o.until, max(o.pausedAt, o.heard)+cfg.BackTime)
 }
 
 // pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which
@@ -100,7 +100,7 @@ func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j 
 		pause = cfg.BackTime
 	}
 	o.vain++
-	o.since, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
+	o.pausedAt, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
 	o.until = o.end
 }
 
@@ -115,7 +115,7 @@ func (m *Machine) advanceOutsiders(n *name) {
 	default:
 		has := time.Duration(0)
 		if n.entry.number != 0 {
-			has = m.now - n.entry.since
+			has = m.now - n.entry.runSince
 		}
 		if o.advance(m.now, o.had+has, r, 1, &m.cfg) {
 			o.had = -has // the release of the present hold adds all of it

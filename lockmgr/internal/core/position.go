@@ -98,7 +98,7 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		op.Lined = true
 	case op.Verb == VerbRelease && op.Reserve == 0:
 		if e.number != 0 {
-			p.estimate(m.now, e.since, n.queue.head != nil)
+			p.estimate(m.now, e.runSince, n.queue.head != nil)
 		}
 		op.Lined = p.releaseJoins(m, e)
 	default:

@@ -7,22 +7,22 @@ type retry struct {
 	// at is when the next script of the phase is due: in phase waiting the poll, in all other
 	// phases the repetition of a failed script, or a renewal of extend.
 	at time.Duration
-	// since is when the first of the failures in a row came. n is their number.
-	since time.Duration
-	n     int
+	// failingSince is when the first of the failures in a row came. n is their number.
+	failingSince time.Duration
+	n            int
 }
 
 // failed counts a failure. The next script is due after a pause.
 func (r *retry) failed(now, pause time.Duration) {
 	if r.n == 0 {
-		r.since = now
+		r.failingSince = now
 	}
 	r.n++
 	r.at = now + pause
 }
 
 // succeeded ends a row of failures, if any.
-func (r *retry) succeeded() { r.n, r.since = 0, 0 }
+func (r *retry) succeeded() { r.n, r.failingSince = 0, 0 }
 
 // failing reports whether the last script failed.
 func (r *retry) failing() bool { return r.n > 0 }

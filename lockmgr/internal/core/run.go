@@ -78,7 +78,7 @@ func (m *Machine) runOver(e *entry) bool {
 	if p == nil {
 		return false
 	}
-	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.since >= m.cfg.PassTime
+	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
 	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
 	paused := m.now < p.others.until
 	return paused || over && othersWait || e.of.isLock() && m.keptLong(e)
@@ -114,16 +114,16 @@ func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
 	u.firstPass, u.grants, u.writerWaits = m.now, 0, false
 	if o := e.of.outsiders(); o != nil {
-		o.had += m.now - e.since
+		o.had += m.now - e.runSince
 	}
-	e.since = m.now
+	e.runSince = m.now
 	e.of.details.run.begin(m.now)
 }
 
 // releasedBeside notes what the answer to a release says of others.
 func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
 	if e.number != 0 {
-		o.had += m.now - e.since
+		o.had += m.now - e.runSince
 	}
 	run := &e.of.details.run
 	others := run.others

@@ -175,7 +175,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 		m.leaveRecord(e, r.Err)
 	case releaseRefused && mayPass && !u.cannotPass && !u.life.long:
 		m.passInstead(e, r.Err)
-	case r.Final || m.now-u.retry.since >= m.cfg.RetryTime:
+	case r.Final || m.now-u.retry.failingSince >= m.cfg.RetryTime:
 		m.answerUnlock(e, r.Err) // the release is repeated
 		m.failWith(e, r)
 	case mayPass && !u.giveBack:
@@ -190,7 +190,7 @@ func (e *entry) servedByOther() bool { return e.number == 0 && e.of.served(e) }
 // closesWithout reports whether the manager is closing and gives up a failed release: the manager
 // does not wait for a server that refuses, or that has failed for long.
 func (m *Machine) closesWithout(e *entry, r *Reply) bool {
-	return m.closing && (r.Final || m.now-max(e.upkeep().retry.since, m.closedAt) >= m.cfg.RetryTime)
+	return m.closing && (r.Final || m.now-max(e.upkeep().retry.failingSince, m.closedAt) >= m.cfg.RetryTime)
 }
 
 // leaveRecord gives up the release of a record that has expired, or is left to expire. A release
