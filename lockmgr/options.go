@@ -360,8 +360,8 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // Nobody gets the lock during the rest of d, neither in the same process nor in another. Waiting
 // requests go on waiting. The watchdog renews the lock until Unlock, also for longer than d.
 // [Manager.ForceUnlock] ends what is left of d. A lock that nobody has taken from its future, and
-// that a cancel gives back, is not kept, unless the lock was lost before the cancel. A re-entry may
-// lengthen d, and never shortens d.
+// that a cancel gives back, is not kept, unless the lock was lost before the cancel. The d of
+// a re-entry counts from the re-entry, and never shortens the d of the hold.
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the name
 // may be kept for Options.Lease only. If the record is removed, the name is not kept at all.
