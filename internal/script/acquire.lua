@@ -52,7 +52,9 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
     end
   end
 end
-if line then
+if ours then
+  redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
+elseif line then
   pcall(line.stay, key, want)
 end
 local last

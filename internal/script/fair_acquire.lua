@@ -26,6 +26,9 @@ if redis.call('EXISTS', lock) == 1 then
   end
   ours = redis.call('HEXISTS', lock, mine) == 1
   stray = not ours and not late and (carries(others) or carries(leaving))
+  if ours or stray then
+    redis.pcall('HDEL', lock, '') -- a write lets later ones pass without memory
+  end
   taken = not ours and not stray
   if taken and plain(holder()) then
     return {2, ttl}

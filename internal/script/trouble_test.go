@@ -22,7 +22,6 @@ func TestScript_OutOfMemory(t *testing.T) {
 		run := func(script string, args ...string) string {
 			return s.eval(t, s.wire, script, keysOf(script, args), args)
 		}
-		s.requireReply(t, "!OOM", run("acquire", "30000", tokens, "me:1"))
 		s.requireReply(t, "!OOM", run("transfer", "30000", tokens, "me:2", "me:1"))
 		s.requireReply(t, "!OOM", s.eval(t, s.wire, "acquire", []string{"another", theCounter}, []string{"30000", tokens, "me:1"}))
 		s.requireState(t, `L: me:1=1 for 20000; T: "5" for -1`)
@@ -33,6 +32,43 @@ func TestScript_OutOfMemory(t *testing.T) {
 		require.Equal(t, []string{theChannel + " 00"}, e.heard(t))
 		s.requireState(t, `T: "5" for -1`)
 		s.prepare(t, "")
+	}
+}
+
+// A manager that has missed the message of its grant takes the lock without memory: it has the record.
+func TestScript_HolderAsksWithoutMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, holder := range []string{"a:1", "a:2"} {
+		for script, take := range map[string]func() string{
+			"acquire": func() string {
+				return s.eval(t, s.wire, "acquire", []string{theLock, theCounter}, []string{"30000", "1", "a:2", "a:1"})
+			},
+			"readwrite_acquire": func() string {
+				return s.eval(t, s.wire, "readwrite_acquire", []string{theLock, theCounter}, []string{"write", "30000", "1", "a:2", "a:1"})
+			},
+			"fair_acquire": func() string {
+				x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 2, Pass: true, Number: 2, Others: []uint64{1}}
+				return s.runFair(t, s.wire, "fair_acquire", x, 10000, 1)
+			},
+		} {
+			key, field := theLock, holder
+			switch script {
+			case "readwrite_acquire":
+				field += ":write"
+			case "fair_acquire":
+				key, field = fairKeys.Lock, holder+":f"
+			}
+			s.prepare(t, "")
+			s.do(t, "HSET", key, field, "1")
+			if script == "readwrite_acquire" {
+				s.do(t, "HSET", key, "mode", "write")
+			}
+			s.do(t, "CONFIG", "SET", "maxmemory", "1")
+			require.Contains(t, take(), `"1"`, "%s %s: the token", script, holder)
+			require.Contains(t, s.show(s.do(t, "HKEYS", key)), "a:2", "%s %s", script, holder)
+			s.do(t, "CONFIG", "SET", "maxmemory", "0")
+		}
 	}
 }
 
