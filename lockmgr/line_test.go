@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -128,7 +129,9 @@ func TestLine_WithoutMemory(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, "--maxmemory-policy", "noeviction")
-			a, b, c := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+			log, lines := logged(slog.LevelWarn)
+			told := func() int { return len(lines("waiters can't stand in the line")) }
+			a, b, c := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{Logger: log})
 			held := mustAwait(t, k.holds(a))
 			waits := k.waits(b)
 			k.awaitInLine(t, s, "1")
@@ -137,6 +140,9 @@ func TestLine_WithoutMemory(t *testing.T) {
 			faults.Eventually(t, func() bool { return b.Stats().Scripts > asked }, "b looks again")
 			late := k.waits(c)
 			faults.Eventually(t, func() bool { return faults.Settled(late) || c.Stats().Scripts >= 2 }, "c has tried to join")
+			if k.name == "plain" {
+				faults.Eventually(t, func() bool { return told() == 1 }, "c says so")
+			}
 			mustUnlock(t, held)
 			l := mustAwait(t, waits)
 			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
@@ -148,6 +154,7 @@ func TestLine_WithoutMemory(t *testing.T) {
 			require.NoError(t, err)
 			mustUnlock(t, l)
 			mustClose(t, a, b, c)
+			require.LessOrEqual(t, told(), 1)
 			for _, key := range strings.Fields(faults.Do(t, s, "KEYS", "*")) {
 				require.True(t, key == "permits" || strings.HasPrefix(key, "redisson_lock_token:"), key)
 			}

@@ -33,6 +33,8 @@ type logbook struct {
 	losses     burst
 	unreleased burst
 
+	toldOutside bool // outside has written its line
+
 	due    func()      // posts bookDue; nil if nobody reads the lines
 	timer  *time.Timer // runs while something has to end
 	closed bool
@@ -100,6 +102,14 @@ func (b *logbook) givenUp(now time.Time, name string, err error) {
 	b.endBursts(now)
 	if b.unreleased.count(now) <= burstLines {
 		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
+	}
+}
+
+// outside notes that the manager can't stand in the line of a name. There is one line for all names.
+func (b *logbook) outside(name string) {
+	if !b.toldOutside {
+		b.toldOutside = true
+		b.log.Warn("waiters can't stand in the line on the server", "name", name)
 	}
 }
 

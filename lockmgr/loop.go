@@ -390,6 +390,8 @@ func (p *loop) notice(n *core.Notice) {
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
 		p.book.givenUp(now, logName(n.Name, n.Set), n.Err)
 		p.book.noted()
+	case core.Outside:
+		p.book.outside(logName(n.Name, n.Set))
 	}
 }
 

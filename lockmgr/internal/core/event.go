@@ -379,6 +379,7 @@ const (
 	StoodBack                     // a run of N grants has ended, and others go first
 	Released                      // a release has removed a record
 	Unreleased                    // a release was given up: record expired, or closing
+	Outside                       // a try could not join the line
 )
 
 func (w What) String() string {
@@ -390,5 +391,5 @@ func (w What) String() string {
 
 var whatNames = [...]string{
 	Refused: "refused", CommandError: "command failed", LeasesRenewed: "renewed", RenewError: "renewal failed",
-	StoodBack: "stood back", Released: "released", Unreleased: "release given up",
+	StoodBack: "stood back", Released: "released", Unreleased: "release given up", Outside: "outside the line",
 }

@@ -291,6 +291,9 @@ func (m *Machine) listen(n *name, place uint64, on bool) {
 func (p *position) steps(m *Machine, n *name, outside bool) {
 	if outside != p.outside {
 		p.outside = outside
+		if outside {
+			m.noticeOf(n, Notice{What: Outside})
+		}
 		if p.own {
 			m.listen(n, LinePlace, !outside)
 		}
