@@ -324,7 +324,7 @@ func (s *screen) text() string {
 	if s.filter != "" {
 		of, with = fmt.Sprintf("%d of ", len(rows)), fmt.Sprintf(", names with %q", s.filter)
 	}
-	line(fmt.Sprintf("holdfast  %s  %s%s%d locks, %d waiting, sorted by %s%s", s.snap.At.Format(time.TimeOnly), state, of, len(s.snap.Locks), waiting, sortNames[s.sort], with))
+	line(fmt.Sprintf("holdfast  %s  %slocks %s%d, waiting %d, sorted by %s%s", s.snap.At.Format(time.TimeOnly), state, of, len(s.snap.Locks), waiting, sortNames[s.sort], with))
 	shownRows := rows[s.first:min(len(rows), s.first+s.room())]
 	texts := [][]string{{"NAME", "KIND ", "HELD BY", "FOR   ", "TTL   ", "WAIT", "CHG/s", "NOTE"}} // at least so wide, so that they seldom move
 	for _, r := range shownRows {

@@ -116,7 +116,7 @@ func TestScreen(t *testing.T) {
 		}
 	}
 	require.Contains(t, lines()[2], "lock-00")
-	require.Contains(t, lines()[0], "50 locks")
+	require.Contains(t, lines()[0], "locks 50")
 	key("down")
 	require.Contains(t, lines()[2], "lock-01")
 	for range 30 {
@@ -132,7 +132,7 @@ func TestScreen(t *testing.T) {
 	key("/", "4", "2", "enter")
 	require.Contains(t, lines()[2], "lock-42")
 	require.NotContains(t, s.text(), "lock-41")
-	require.Contains(t, lines()[0], `1 of 50 locks`)
+	require.Contains(t, lines()[0], `locks 1 of 50`)
 	require.Contains(t, lines()[0], `names with "42"`)
 	key(" ")
 	require.Contains(t, lines()[0], "PAUSED")
@@ -144,9 +144,9 @@ func TestScreen(t *testing.T) {
 	require.Contains(t, lines()[len(lines())-1], "/40_", "what is typed is seen, also while the server is away")
 	require.Contains(t, lines()[2], "lock-40")
 	key("esc")
-	require.Contains(t, lines()[0], "  50 locks")
+	require.Contains(t, lines()[0], "  locks 50")
 	key("/", "4", "2", "enter", "j", "esc")
-	require.Contains(t, lines()[0], "  50 locks")
+	require.Contains(t, lines()[0], "  locks 50")
 	key("/", "4", "2", "ctrl+j", "3") // ctrl+j is an Enter that was typed before top read keys one by one
 	require.Contains(t, lines()[0], `names with "42"`)
 	key("esc")
