@@ -78,14 +78,7 @@ func (c *Command) reset(s *Script) {
 }
 
 // renews reports whether c is a call of a script that renews, for any kind of lock.
-func (c *Command) renews() bool {
-	for kind := range formats {
-		if s := formats[kind].formats[core.VerbRenew].many; s != nil && s == c.Script {
-			return true
-		}
-	}
-	return false
-}
+func (c *Command) renews() bool { return c.Script != nil && strings.HasSuffix(c.Script.Name, "renew") }
 
 // leaseOnce adds the lease unless the command has arguments already. The lease is the first
 // argument.

@@ -55,7 +55,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			c.reset(transfer)
 			e.terms(op, c)
 			e.owners(op, c)
-			c.listen(e.channel(op.Name), "", countOfTransfer)
+			c.listen(e.channel(op.Name), "", countOfFirst)
 		},
 		read: readTransferred,
 	},
@@ -78,7 +78,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 				c.Args = append(c.Args, e.lineOfRelease(op))
 			}
 			e.others(op, c)
-			c.listen(e.channel(op.Name), "0", countOfPublished)
+			c.listen(e.channel(op.Name), "0", countOfFirst)
 		},
 		many: releaseMany, most: maxShared, pick: element,
 		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 && !op.Leaves && !op.Lined },

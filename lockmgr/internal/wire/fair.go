@@ -62,24 +62,9 @@ func joinFairLease(e *encoder, op *core.Op, c *Command) {
 	c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, FairHolderID(e.manager, op.Number))
 }
 
-// ints returns the first n elements of an array of at least n integers.
-func (a *Answer) ints(n int) ([4]int64, bool) {
-	var out [4]int64
-	if a.Kind != Array || len(a.Array) < n {
-		return out, false
-	}
-	for i := range n {
-		if a.Array[i].Kind != Int {
-			return out, false
-		}
-		out[i] = a.Array[i].Int
-	}
-	return out, true
-}
-
 func readFairAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
-	if v, ok := a.ints(2); ok && v[0] == 2 && len(a.Array) == 2 {
-		r.TTL, r.OtherKind = ReadMillis(v[1]), true
+	if a.is(Int, Int) && a.Array[0].Int == 2 {
+		r.TTL, r.OtherKind = ReadMillis(a.Array[1].Int), true
 		return true
 	}
 	return readPlaced(op, a, r)
@@ -87,22 +72,23 @@ func readFairAcquired(op *core.Op, a *Answer, r *core.Reply) bool {
 
 // readPlaced reads the answer that a lock was taken for a holder, or that others come first.
 func readPlaced(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
-	v, ok := a.ints(4)
-	if !ok || v[0] < 0 || v[0] > 1 {
+	v := a.Array
+	if !a.Begins(Int, Int, Int, Int) || v[0].Int < 0 || v[0].Int > 1 {
 		return false
 	}
-	r.OK, r.Mixed, r.Missing = v[0] == 1, v[2] == 1, v[3] == 1
+	r.OK, r.Mixed, r.Missing = v[0].Int == 1, v[2].Int == 1, v[3].Int == 1
 	if !r.OK {
-		r.TTL = ReadMillis(v[1])
-		return len(a.Array) == 4
+		r.TTL = ReadMillis(v[1].Int)
+		return len(v) == 4
 	}
-	if v[1] < 0 || len(a.Array) > 5 || (len(a.Array) == 5) != (op.Tokens > 0) {
+	if v[1].Int < 0 || len(v) > 5 || (len(v) == 5) != (op.Tokens > 0) {
 		return false
 	}
-	r.Front = uint64(v[1])
-	if op.Tokens > 0 {
-		r.Token, ok = ReadToken(a.Array[4].Text)
+	r.Front = uint64(v[1].Int)
+	if op.Tokens == 0 {
+		return true
 	}
+	r.Token, ok = ReadToken(v[4].Text)
 	return ok
 }
 
@@ -116,13 +102,11 @@ func readFairTransferred(op *core.Op, a *Answer, r *core.Reply) bool {
 }
 
 func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
-	v, ok := a.ints(1)
-	ok = ok && (len(a.Array) < 2 || len(a.Array) == 2 && a.Array[1].Kind == Text)
-	if !ok || v[0] < 0 || v[0] > 1 {
+	if !a.is(Int) && !a.is(Int, Text) {
 		return false
 	}
-	r.OK = v[0] == 1
-	return true
+	r.OK = a.Array[0].Int == 1
+	return r.OK || a.Array[0].Int == 0
 }
 
 // ReadGrant reads a message on the channel of a manager for a fair lock. ok is false unless the

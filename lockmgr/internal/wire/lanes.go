@@ -96,7 +96,7 @@ type Cluster struct {
 const (
 	// layoutEvery is how often the layout is asked for.
 	layoutEvery = 10 * time.Second
-	// layoutSoon is the time between two looks in the first suspectTime after lookSoon: a failover
+	// layoutSoon is the time between two looks in the first suspectTime after LookSoon: a failover
 	// takes seconds.
 	layoutSoon  = 500 * time.Millisecond
 	suspectTime = 30 * time.Second
@@ -327,13 +327,9 @@ func (l *Lanes) add(n int, key string, server Server, stray bool) *Lane {
 	return lane
 }
 
-// LookSoon makes the lanes look at the layout soon, because the layout can be had now. LookSoon
-// never blocks.
-func (l *Lanes) LookSoon() { l.lookSoon() }
-
-// lookSoon makes follow look at the layout soon, because a command has failed. lookSoon never
-// blocks.
-func (l *Lanes) lookSoon() {
+// LookSoon makes the lanes look at the layout soon: a command has failed, or the layout can be had
+// now. LookSoon never blocks.
+func (l *Lanes) LookSoon() {
 	select {
 	case l.suspect <- struct{}{}:
 	default:

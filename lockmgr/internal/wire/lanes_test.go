@@ -310,12 +310,12 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 		}
 		require.Equal(t, "b:1", l.Master(name))
 		require.Equal(t, 1, shardOf(name))
-		l.lookSoon()
+		l.LookSoon()
 		time.Sleep(time.Second)
 		require.Zero(t, c.moves(), "nothing has changed")
 
 		c.set(twoShards("a:1", "c:1")) // a failover
-		l.lookSoon()
+		l.LookSoon()
 		time.Sleep(time.Second)
 		require.Equal(t, 1, c.moves())
 		require.Equal(t, "c:1", l.Master(name))
@@ -324,11 +324,11 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 		require.ElementsMatch(t, []string{"a:1", "c:1"}, l.Masters())
 
 		c.set(twoShards("a:1", "c:1")[:1]) // nobody serves the second half
-		l.lookSoon()
+		l.LookSoon()
 		time.Sleep(time.Second)
 		require.Equal(t, "c:1", l.Master(name))
 		c.set(twoShards("b:1", "a:1"))
-		l.lookSoon()
+		l.LookSoon()
 		time.Sleep(time.Second)
 		require.Equal(t, 0, shardOf(name))
 		require.Equal(t, 1, shardOf(other), "the lane of b is used again")
@@ -530,7 +530,7 @@ func TestLanes_LookOftenAfterAFailure(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		require.Len(t, c.takeLooks(), 2, "every ten seconds")
 		for range 10 {
-			l.lookSoon()
+			l.LookSoon()
 		}
 		synctest.Wait()
 		time.Sleep(20 * time.Second)

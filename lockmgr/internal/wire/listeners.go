@@ -55,21 +55,10 @@ func (a *Answer) Subscribers() int64 {
 	return a.Int
 }
 
-// countOfPublished is the count of a script that returns how many subscribers its message has
-// reached, alone or as the first of two elements.
-func countOfPublished(a *Answer) (*int64, bool) {
-	if a.is(Int, Int) {
-		a = &a.Array[0]
-	}
-	if a.Kind != Int {
-		return nil, false
-	}
-	return &a.Int, true
-}
-
-// countOfTransfer is the count of a transfer: an integer, or the first of several elements.
-func countOfTransfer(a *Answer) (*int64, bool) {
-	if a.Kind == Array && len(a.Array) > 1 {
+// countOfFirst is the count of a script that returns how many subscribers there are, alone or as
+// the first element.
+func countOfFirst(a *Answer) (*int64, bool) {
+	if a.Begins(Int) {
 		a = &a.Array[0]
 	}
 	if a.Kind != Int {

@@ -33,7 +33,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			if op.Side == core.Shared {
 				message = "1" // the script publishes it if the entry was a writer's
 			}
-			c.listen(ChannelOf(op.Kind, op.Name), message, countOfTransfer)
+			c.listen(ChannelOf(op.Kind, op.Name), message, countOfFirst)
 		},
 		read: readTransferredSide,
 	},
@@ -90,16 +90,8 @@ const WriterEnd = ":write"
 // of a read-write lock. The answer is Nil if the record has none of the fields.
 func ForceEntries(name string, fields []string) Command {
 	c := Command{Script: rwRelease, Keys: []string{name}, Args: append([]string{"force", tagged(name)}, fields...)}
-	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfForced)
+	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfFirst)
 	return c
-}
-
-// countOfForced reads how many subscribers heard the message of ForceEntries.
-func countOfForced(a *Answer) (*int64, bool) {
-	if a.is(Int) {
-		a = &a.Array[0]
-	}
-	return countOfPublished(a)
 }
 
 // sideWord is the mode of a record that an entry of a side is in.
@@ -121,8 +113,6 @@ func joinEntry(e *encoder, op *core.Op, c *Command) {
 // countOfShared is the count of a script that gives up an entry. If others still read, the script
 // has published nothing and returns how many listen.
 func countOfShared(a *Answer) (*int64, bool) {
-	if a.is(Int) {
-		return &a.Array[0].Int, false
-	}
-	return countOfPublished(a)
+	n, _ := countOfFirst(a)
+	return n, !a.is(Int)
 }

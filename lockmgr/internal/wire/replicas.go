@@ -39,7 +39,7 @@ type confirmer struct {
 	opening *connecting // the call of connect under way; nil: none
 	filled  sync.Cond
 	replies []core.Reply
-	asked   []*core.Op // whose replies are being confirmed
+	waiting []*core.Op // whose replies are being confirmed
 	closed  bool
 
 	failure *Failure      // of the newest question to the replicas, if it failed
@@ -114,8 +114,8 @@ func (c *confirmer) run() {
 		}
 		failure := c.confirm(b, held)
 		c.mu.Lock()
-		clear(c.asked)
-		c.asked = c.asked[:0]
+		clear(c.waiting)
+		c.waiting = c.waiting[:0]
 		c.failure, c.failed = failure, c.cfg.Now()
 		c.mu.Unlock()
 		replies := repliesPool.Get().(*core.Replies)
@@ -134,7 +134,7 @@ func (c *confirmer) run() {
 func (c *confirmer) shrink() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = nil
+	c.waiting = nil
 	if len(c.replies) == 0 {
 		c.replies = nil
 	}
@@ -151,7 +151,7 @@ func (c *confirmer) take(out []core.Reply) []core.Reply {
 	clear(c.replies)
 	c.replies = c.replies[:0]
 	for i := range out {
-		c.asked = append(c.asked, out[i].Op)
+		c.waiting = append(c.waiting, out[i].Op)
 	}
 	return out
 }
@@ -166,7 +166,7 @@ func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure 
 	// The operations are not answered yet, so nobody changes them.
 	late := func(op *core.Op) bool { return now-op.Sent >= leastQuiet && hasName(op, name) }
 	switch {
-	case slices.ContainsFunc(c.asked, late), slices.ContainsFunc(c.replies, func(r core.Reply) bool { return late(r.Op) }):
+	case slices.ContainsFunc(c.waiting, late), slices.ContainsFunc(c.replies, func(r core.Reply) bool { return late(r.Op) }):
 		return &Failure{Kind: TooFew, Ran: core.Maybe, Err: errLateReplicas}
 	case c.failure != nil && c.failed >= max(asked, now-rememberFailure):
 		return c.failure
@@ -232,10 +232,8 @@ func unrenewed(b *batch, t *task) *Failure {
 	var r core.Reply
 	decode(t.op, a, &r, func(*Failure) error { return nil })
 	switch {
-	case a.Failure != nil && a.Failure.Elsewhere: // the slot has moved since the operation
-		return inPassing(a.Failure)
 	case a.Failure != nil:
-		f := *a.Failure
+		f := *inPassing(a.Failure)
 		f.Scattered = f.Scattered || f.Final // the server has answered, and only this record is in trouble
 		f.Final = false                      // the operation itself has succeeded
 		return &f

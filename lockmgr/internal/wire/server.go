@@ -70,8 +70,8 @@ type Config struct {
 // A group is what a lane to one of several masters needs of the others: see Lanes. No method
 // blocks.
 type group interface {
-	// lookSoon makes the group look at the layout soon.
-	lookSoon()
+	// LookSoon makes the group look at the layout soon.
+	LookSoon()
 	// redirect takes a task that the lane with a key has for another server, and the failure that
 	// says so, and reports whether it took the task.
 	redirect(t task, f *Failure, key string) bool
@@ -82,7 +82,7 @@ type group interface {
 // suspectLayout notes that a command has failed for a reason that may concern further locks.
 func (c *Config) suspectLayout() {
 	if c.group != nil {
-		c.group.lookSoon()
+		c.group.LookSoon()
 	}
 }
 

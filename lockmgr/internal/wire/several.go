@@ -46,9 +46,6 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.words(op.Items)
 		},
 		read: readRenewed,
-		// Each renewal has a command of its own. many tells Command.renews that the command is a
-		// renewal.
-		many: severalRenew, plain: func(*core.Op) bool { return false },
 	},
 	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
