@@ -23,19 +23,8 @@ func checkName(name string) error {
 		return fmt.Errorf("%w: it is a key or a channel beside another lock", ErrInvalidName)
 	case !strings.ContainsAny(name, "{}"):
 		return nil
-	case hashed(wire.Channel(name)) != hashed(name):
+	case wire.Tag(wire.Channel(name)) != wire.Tag(name):
 		return fmt.Errorf("%w: its braces would put its channel into another slot than its key", ErrInvalidName)
 	}
 	return nil
-}
-
-// hashed returns the part of a key that decides its slot in a cluster: the text between the first
-// brace and the next closing brace, or the whole key if the text is empty.
-func hashed(key string) string {
-	if _, after, ok := strings.Cut(key, "{"); ok {
-		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
-			return tag
-		}
-	}
-	return key
 }

@@ -95,46 +95,36 @@ func (n *Nodes) follow(ctx context.Context, c *wire.Command) wire.Answer {
 			return a[0]
 		}
 		if f == unknownNode {
-			if f := n.meet(ctx, c); f != nil {
+			if f := n.discover(ctx, c); f != nil {
 				return f.Answer()
 			}
 			continue
 		}
 		to, ask := wire.Redirection(f, addr)
 		if to = n.resolve(to, addr); to == "" {
-			return nowhere(f).Answer()
+			return ofSlot(f.Err, hintNowhere).Answer()
 		}
 		if !ask {
 			n.move(slot, to)
 		}
 		addr, asking = to, ask
 	}
-	return disagreement(a[0].Failure).Answer()
+	return ofSlot(a[0].Failure.Err, hintDisagreement).Answer()
 }
 
-// disagreement returns the failure of a command that was sent from master to master too often. f is
-// the last failure of the command.
-func disagreement(f *wire.Failure) *wire.Failure {
-	return &wire.Failure{
-		Kind: wire.Unavailable, Ran: core.No, Scattered: true, Err: f.Err,
-		Hint: "the masters of the cluster do not agree who serves the slot",
-	}
+// ofSlot returns the failure of a command for which no master of the slot was found.
+func ofSlot(err error, hint string) *wire.Failure {
+	return &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Scattered: true, Err: err, Hint: hint}
 }
 
-// nowhere returns the failure of a command that a master sent to an unusable address. f is the
-// failure that named the address.
-func nowhere(f *wire.Failure) *wire.Failure {
-	return &wire.Failure{
-		Kind: wire.Unavailable, Ran: core.No, Scattered: true, Err: f.Err,
-		Hint: "the master that was asked does not know the address of the one that serves the slot: see CLUSTER NODES there",
-	}
-}
+// The hints of commands that masters have sent elsewhere.
+const (
+	hintDisagreement = "the masters of the cluster do not agree who serves the slot"
+	hintNowhere      = "the master that was asked does not know the address of the one that serves the slot: see CLUSTER NODES there"
+)
 
 // unserved is the failure of a command for a slot that no master serves.
-var unserved = &wire.Failure{
-	Kind: wire.Unavailable, Ran: core.No, Scattered: true, Err: errors.New("the slot has no master"),
-	Hint: wire.HintUnserved,
-}
+var unserved = ofSlot(errors.New("the slot has no master"), wire.HintUnserved)
 
 // resolve returns the address that a redirection names. If the host of to is "?", the asked node
 // does not know the host. In this case resolve returns the address of the only other master with
@@ -188,10 +178,10 @@ func (n *Nodes) MaySendAsking(ctx context.Context, addr string) bool {
 	return !refused || !strings.HasPrefix(e.Error(), "NOPERM")
 }
 
-// meet makes the client of the cluster look for the master of a command, so that the client knows
-// the master. Only a manager that may dial no master itself needs meet. The script that the client
-// sends does nothing at any node.
-func (n *Nodes) meet(ctx context.Context, c *wire.Command) *wire.Failure {
+// discover makes the client of the cluster look for the master of a command, so that the client
+// knows the master. Only a manager that may dial no master itself needs discover. The script that
+// the client sends does nothing at any node.
+func (n *Nodes) discover(ctx context.Context, c *wire.Command) *wire.Failure {
 	if len(c.Keys) == 0 {
 		return unknownNode
 	}
@@ -201,7 +191,7 @@ func (n *Nodes) meet(ctx context.Context, c *wire.Command) *wire.Failure {
 	case f == nil || f == wire.StrangeNode:
 		return nil
 	case f.Elsewhere:
-		return disagreement(f) // the client follows so many redirections and no more
+		return ofSlot(f.Err, hintDisagreement) // the client follows so many redirections and no more
 	default:
 		unsent := *f
 		unsent.Ran = core.No

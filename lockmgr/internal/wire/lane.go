@@ -48,7 +48,7 @@ type Lane struct {
 	confirms *confirmer // nil: all replies are reported at once
 
 	senders [senders]sender // started when first needed
-	roused  int             // of senders, those that rouse has counted and that have not looked for a batch since: see take
+	roused  int             // senders on their way to take, after rouse
 	batches int             // of senders, those whose batch is under way
 	flying  int             // the tasks of these batches
 	few     int             // with fewer tasks under way, none waits for others: see worthSending

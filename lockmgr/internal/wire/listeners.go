@@ -75,3 +75,11 @@ func countOfDone(a *Answer) (*int64, bool) {
 	}
 	return new(int64), true
 }
+
+// Ours reports whether a script of this library has published a message on the channel of a name:
+// then a 0 comes before the message of Redisson. See line.lua.
+func Ours(message string) bool { return len(message) > 1 && message[0] == '0' }
+
+// Served reports whether the script of such a message has served the line of the name: else two
+// zeros come first.
+func Served(message string) bool { return Ours(message) && (len(message) == 2 || message[1] != '0') }

@@ -293,9 +293,3 @@ func (e *encoder) permitHolder(n uint64) string {
 	return e.chunk.String()[start:]
 }
 
-// Ours reports whether a message on the channel of a name is of a script of this library: see
-// line.lua.
-func Ours(message string) bool { return len(message) > 1 && message[0] == '0' }
-
-// Served reports whether that script has served the line of the name.
-func Served(message string) bool { return Ours(message) && (len(message) == 2 || message[1] != '0') }

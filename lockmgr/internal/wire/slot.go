@@ -9,15 +9,20 @@ import (
 // Slots is the number of slots into which the keys of a cluster are divided.
 const Slots = 1 << 14
 
-// SlotOf returns the slot of a key or a sharded channel: the CRC16 of the text in the first braces,
-// or of the whole key without such a text. So the keys of a lock, which share the text, share a
-// slot.
-func SlotOf(key string) int {
-	if begin := strings.IndexByte(key, '{'); begin >= 0 {
-		if n := strings.IndexByte(key[begin+1:], '}'); n > 0 {
-			key = key[begin+1 : begin+1+n]
+// Tag returns the part of a key or a sharded channel that decides the slot: the text in the first
+// braces, or the whole key without such a text.
+func Tag(key string) string {
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
+			return tag
 		}
 	}
+	return key
+}
+
+// SlotOf returns the slot of a key or a sharded channel: the CRC16 of the tag.
+func SlotOf(key string) int {
+	key = Tag(key)
 	var crc uint16
 	for i := range len(key) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
