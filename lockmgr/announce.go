@@ -73,7 +73,6 @@ type announcer struct {
 	soon     bool // it runs for no longer than announceAfter
 	underWay bool // a write is not answered
 	written  bool // a record may be on the server
-	gone     chan struct{}
 }
 
 // granted tells the announcer of a grant.
@@ -180,25 +179,24 @@ func (a *announcer) answered(told announced) {
 		a.written = a.written || f.Ran != core.No
 		a.unlocked()
 	}
-	if a.gone != nil {
+	if a.withdrawn != nil {
 		a.withdraw()
 	}
 }
 
-// withdraw removes the record at the end of the manager. gone is closed when the record is removed,
-// or can't be removed.
+// withdraw removes the record at the end of the manager. withdrawn is closed when the record is
+// removed, or can't be removed.
 func (a *announcer) withdraw() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	if a.gone == nil {
-		a.gone = make(chan struct{})
-		a.withdrawn = a.gone
+	if a.withdrawn == nil {
+		a.withdrawn = make(chan struct{})
 	}
 	a.off = true
-	switch gone := a.gone; {
-	case a.underWay: // the answer comes here again
-	case !a.written || !a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { close(gone) }):
-		close(gone)
+	switch done := a.withdrawn; {
+	case a.underWay: // answered calls withdraw again
+	case !a.written || !a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { close(done) }):
+		close(done)
 	}
 }

@@ -214,7 +214,7 @@ func (c *checkup) live(ctx context.Context) error {
 // do runs a script as the core would.
 func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	op.Name, op.Lease = c.name, checkLease
-	a, err := c.m.run(ctx, wire.Encode(c.m.id.uuid, &op))
+	a, err := c.m.run(ctx, "", wire.Encode(c.m.id.uuid, &op))
 	if err = cmp.Or(err, serverError(a.Failure)); err != nil {
 		return core.Reply{}, err
 	}

@@ -38,10 +38,10 @@ func newClock(read func() (awake, all time.Duration, ok bool)) *clock {
 // of now.
 const lookAgain = 10 * time.Millisecond
 
-// now returns the present instant. It never goes back. For up to lookAgain after a suspension, the
-// result may lack the time of the suspension. Then the manager counts a new lease from too early an
-// instant, which is safe. It notices the end of an old lease late, but [Lock.Valid] uses
-// [clock.exact], which is right.
+// now returns the present instant, which never goes back. For up to lookAgain after a suspension,
+// the result may lack the time of the suspension. A new lease then counts from too early an
+// instant, which is safe. The manager notices the end of an old lease late, but [Lock.Valid] uses
+// exact.
 func (c *clock) now() time.Duration {
 	awake := time.Since(c.origin)
 	if c.read == nil {
@@ -54,7 +54,7 @@ func (c *clock) now() time.Duration {
 	return awake + time.Duration(c.slept.Load())
 }
 
-// exact is now without that delay.
+// exact is now with the time of each suspension.
 func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }
 
 // counts reports whether suspensions are noticed at all.

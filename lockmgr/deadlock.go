@@ -34,9 +34,9 @@ func (e *DeadlockError) Error() string {
 // Unwrap makes errors.Is(err, ErrDeadlock) true.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }
 
-// named converts an error of the core, which knows owners by number, into one that names them as
-// Owner.String does.
-func (id *identity) named(err error) error {
+// public returns the error for users that an error of the core stands for. The core knows owners by
+// number, and knows no ServerError.
+func (id *identity) public(err error) error {
 	if errors.Is(err, core.ErrTooLate) {
 		return &ServerError{Kind: ErrUnavailable, Hint: "ask for a longer lease", Err: err}
 	}

@@ -60,8 +60,8 @@
 // # Cancellation
 //
 // A method with a context returns when the context ends; the work goes on or is undone in the
-// background. Only Do and DoAll wait for their function and the unlock. If the result is there as well,
-// the method returns the result. No caller's context reaches the connection.
+// background. Only Do and DoAll wait for their function and the unlock. If the result is there as
+// well, the method returns the result. No caller's context reaches the connection.
 //
 // A granted lock has a single keeper. The lock belongs to its future until somebody takes the lock:
 // a Result or an Await that returns the lock, or a callback, as soon as the callback is queued.

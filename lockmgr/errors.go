@@ -46,8 +46,8 @@ var (
 	// ErrInvalidName: a name is empty, too long, impossible to unlock on a cluster, or a key or
 	// channel of another lock.
 	ErrInvalidName = errors.New("lockmgr: invalid name")
-	// ErrInvalidLease: a FixedLease or Extend under MinLease or over MaxLease, or a MaxHold under
-	// MinLease, or a KeepFor under MinLease or over MaxLease.
+	// ErrInvalidLease: a FixedLease, a KeepFor or an Extend under MinLease or over MaxLease, or a
+	// MaxHold under MinLease.
 	ErrInvalidLease = errors.New("lockmgr: invalid lease")
 	// ErrInvalidWait: a negative wait.
 	ErrInvalidWait = errors.New("lockmgr: invalid wait")

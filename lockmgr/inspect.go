@@ -75,8 +75,8 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 
 // Explain adds the present holders of the lock to an error. Explain blocks as [Manager.Inspect]
 // does. Explain returns err itself if err does not match ErrNotAcquired, if err is about a set or
-// permits, if nobody holds the lock, or if ctx ends first. For permits see [Permits.Inspect]. The result matches what err matches, and is
-// a LockError with Holders if err is a LockError.
+// permits, if nobody holds the lock, or if ctx ends first. For permits see [Permits.Inspect]. The
+// result matches what err matches, and is a LockError with Holders if err is a LockError.
 func (m *Manager) Explain(ctx context.Context, err error) error {
 	var failed *LockError
 	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
@@ -244,6 +244,7 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 			return removed, nil // a record of another kind has one holder
 		}
 		var some, changed bool
+		// A record of which all goes, but not all was read, goes as a whole.
 		if kind == core.ReadWrite && len(goes) > 0 && (known || len(stays) > 0) {
 			some, changed, err = m.forceEntries(ctx, name, goes)
 			changed = changed && len(stays) == 0

@@ -92,16 +92,12 @@ func (l *Lock) Lost() <-chan struct{} {
 // Err returns nil while the lock is held, ErrNotHeld after the unlock, and otherwise why the lock
 // was lost: an error that matches ErrLeaseLost or ErrClosed.
 func (l *Lock) Err() error {
-	over := l.ticket.over.Load()
-	if over && l.ticket.unlock.Load() != nil {
-		return ErrNotHeld
-	}
-	if err := l.ticket.hold().lostErr(); err != nil {
-		return err // lost before the unlock, if there was one
-	}
+	over, lost := l.ticket.over.Load(), l.ticket.hold().lostErr()
 	switch {
-	case over:
+	case over && (lost == nil || l.ticket.unlock.Load() != nil): // a later loss does not count
 		return ErrNotHeld
+	case lost != nil:
+		return lost
 	case !l.Valid():
 		return ErrLeaseLost
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/clean"
 )
@@ -90,14 +89,11 @@ func shortName(name string) string {
 
 // shortText cuts the text of a set, which is quoted already.
 func shortText(text string) string {
-	most := 256
+	const most = 256
 	if len(text) <= most {
 		return text
 	}
-	for !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return fmt.Sprintf("%s… (%d bytes)", text[:most], len(text))
+	return fmt.Sprintf("%s… (%d bytes)", cut(text, most), len(text))
 }
 
 // roundWait rounds a wait to about three digits.

@@ -71,6 +71,7 @@ func (b *logbook) failed(now time.Time, commands, renewals int, err error, whose
 		b.log.Warn("commands fail", append(whose, "reason", reason, "error", err)...)
 	}
 	t.last, t.answered, t.commands, t.renewals = now, false, t.commands+commands, t.renewals+renewals
+	b.noted()
 }
 
 // answers notes the replies of commands.
@@ -95,6 +96,7 @@ func (b *logbook) lost(now time.Time, name, owner string, err error) {
 	if b.losses.count(now) <= burstLines {
 		b.log.Warn("lock lost", "name", name, "owner", owner, "error", err)
 	}
+	b.noted()
 }
 
 // givenUp notes a release given up.
@@ -103,6 +105,7 @@ func (b *logbook) givenUp(now time.Time, name string, err error) {
 	if b.unreleased.count(now) <= burstLines {
 		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
 	}
+	b.noted()
 }
 
 // outside notes that the manager can't stand in the line of a name. There is one line for all names.

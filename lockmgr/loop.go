@@ -231,18 +231,17 @@ func (p *loop) perform(e core.Effect) {
 	}
 }
 
-// channelOf returns the channel of e for a single name, or for a name of a set. For a fair lock the
-// place zero is the channel of the manager, and any other place is that of a request.
+// channelOf returns the channel of e for a single name, or for a name of a set.
 func (p *loop) channelOf(e core.Subscribe, kind core.Kind, name string) string {
 	switch {
-	case kind != core.Fair && e.Place == core.LinePlace:
-		return wire.LineChannel(kind, name)
+	case kind == core.Fair && e.Place != 0: // of a request
+		return wire.PlaceChannel(p.id.uuid, name, e.Place)
 	case e.Set != 0:
 		return wire.OwnChannel(kind, wire.HolderID(p.id.uuid, e.Set), name)
-	case kind != core.Fair && e.Place == core.OwnPlace, kind == core.Fair && e.Place == 0:
+	case kind == core.Fair, e.Place == core.OwnPlace:
 		return wire.OwnChannel(kind, p.id.uuid, name)
-	case e.Place != 0:
-		return wire.PlaceChannel(p.id.uuid, name, e.Place)
+	case e.Place == core.LinePlace:
+		return wire.LineChannel(kind, name)
 	}
 	return wire.ChannelOf(kind, name)
 }
@@ -328,7 +327,7 @@ func (p *loop) granted(r *core.Request) {
 func (p *loop) failed(r *core.Request, err error) {
 	t := ticketOf(r)
 	t.ended()
-	err = t.waitError(p.now(), p.id.named(err))
+	err = t.waitError(p.now(), p.id.public(err))
 	if !t.promise.Resolve(nil, err) {
 		err = ErrCanceled
 	}
@@ -341,7 +340,6 @@ func (p *loop) lost(h *core.Hold, err error) {
 	p.observeLoss(h, err)
 	if err != core.ErrClosed {
 		p.book.lost(time.Now(), logName(h.Request.Name, h.Request.Kind == core.Several), p.id.holder(h), err)
-		p.book.noted()
 	}
 }
 
@@ -372,7 +370,6 @@ func (p *loop) notice(n *core.Notice) {
 		p.observe(EventReleased{now, n.Name, n.Err})
 		if n.Err != nil {
 			p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
-			p.book.noted()
 		}
 	case core.StoodBack:
 		p.observe(EventStoodBack{now, n.Name, n.N})
@@ -381,15 +378,12 @@ func (p *loop) notice(n *core.Notice) {
 	case core.RenewError:
 		p.observe(EventRenewalFailed{now, n.N, n.Err})
 		p.book.failed(now, 0, n.N, n.Err, "leases", n.N)
-		p.book.noted()
 	case core.CommandError:
 		p.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
 		p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
-		p.book.noted()
 	case core.Unreleased:
 		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
 		p.book.givenUp(now, logName(n.Name, n.Set), n.Err)
-		p.book.noted()
 	case core.Outside:
 		p.book.outside(logName(n.Name, n.Set))
 	}

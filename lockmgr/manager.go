@@ -223,7 +223,7 @@ const abortTime = time.Second
 type Stats struct {
 	Locks         int // names that are held, waited for or remembered; a set counts as one
 	Held          int // holds; a read-write lock and permits may have several for a name
-	Watched       int // records of them that the watchdog renews; readers of a name share one
+	Watched       int // records that the watchdog renews; readers of a name share a record
 	Waiting       int // requests in line
 	Pending       int // requests that have not ended, in line or on their way there
 	Subscriptions int // channels that are watched
@@ -233,15 +233,16 @@ type Stats struct {
 	Grants    uint64 // re-entries included, and grants to a request that was cancelled meanwhile
 	Passes    uint64 // grants in memory, from one owner of this manager to the next
 	Reentries uint64 // grants to an owner that held the lock already
-	Losses    uint64 // holds that were lost, also those of which only Unlock found it: see EventLost
+	Losses    uint64 // holds that were lost, also if only Unlock found the loss: see EventLost
 
-	Scripts                  uint64 // RenewalScripts, and operations that renew nothing; up to 64 share a command
-	RenewalScripts, Renewals uint64 // commands that renew, and the leases that they have renewed
-	Wakes                    uint64 // wake-ups from the subscription
-	Polls                    uint64 // tries after a pause, without a wake-up; a waiter polls every few seconds
-	StoodBack                uint64 // runs after which others went first
-	Failures                 uint64 // scripts that failed or got no answer, and grants that came too late
-	Unreleased               uint64 // releases given up: their records have expired, or will
+	Scripts        uint64 // operations other than renewals, of which up to 64 share a command, and RenewalScripts
+	RenewalScripts uint64 // commands that renew leases
+	Renewals       uint64 // leases that these commands have renewed
+	Wakes          uint64 // wake-ups from the subscription
+	Polls          uint64 // tries after a pause, without a wake-up; a waiter polls every few seconds
+	StoodBack      uint64 // runs after which others went first
+	Failures       uint64 // scripts that failed or got no answer, and grants that came too late
+	Unreleased     uint64 // releases given up: their records have expired, or will
 
 	// DroppedEvents and DroppedLogs count the events and log lines dropped because the observer or
 	// the log handler was too slow.

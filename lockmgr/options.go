@@ -50,10 +50,10 @@ type Options struct {
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
 	// The manager asks the server at least every 8*PassCount grants. After a run the lock, or the
 	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, which stand
-	// in no line, a manager pauses for as long as its run took. If they subscribe and are not
-	// heard, the manager pauses for 10 ms at most. Once in 750 ms the pause is up to 25 ms, for
-	// processes that poll, or up to 130 ms if there are subscribers, which may be far away. Fair
-	// locks have no runs. Defaults 32 and 100 ms.
+	// in no line, a manager pauses for as long as its run took, or for 10 ms at most if clients
+	// subscribe and none has sent a message. Once in 750 ms the pause is up to 25 ms, for clients
+	// that poll, or up to 130 ms if clients subscribe, which may be far away. Fair locks have no
+	// runs. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 
@@ -436,11 +436,10 @@ func waitContextOf(opts []LockOption) context.Context {
 //
 // All readers of a manager share an entry in Redis, so only the first and the last reader need a
 // command. A reader waits behind a waiting writer of the same manager, even if other owners read.
-// While a writer of another manager waits, no further reader is granted, so the writer gets the lock
-// when the holds of the readers have ended. A writer that has given up has the same effect for 3 s
-// more.
-// An owner of the write side gets the read side at once, and keeps the read side after unlocking
-// the write side: other owners can read soon after.
+// While a writer of another manager waits, no further reader is granted, so the writer gets the
+// lock when the holds of the readers have ended. A writer that has given up has the same effect for
+// 3 s more. An owner of the write side gets the read side at once, and keeps the read side after
+// unlocking the write side: other owners can read soon after.
 //
 // The token of a reader with Fenced is no smaller than the token of the last writer, and smaller
 // than the token of the next writer.

@@ -52,7 +52,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 			return nil // nothing else is sent to the node
 		}
 	}
-	// The manager's own record may be at another master of a cluster.
+	// process is a key in the slot of the lock: the record of the manager may be at another master.
 	process := wire.ProcessPrefix + strings.TrimPrefix(c.counter, wire.TokenPrefix+":")
 	for _, p := range []struct {
 		words    []string

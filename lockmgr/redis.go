@@ -313,7 +313,7 @@ func (p *meeting) close() {
 	}
 }
 
-// node returns the client of a server that the client knows.
+// node returns the client of the server at an address, if the Sentinels name that server.
 func (p *meeting) node(addr string) (rueidis.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
 	defer cancel()

@@ -146,7 +146,7 @@ func (c *checkup) warn(format string, args ...any) {
 // unavailable, or if the server refused the user or the password. Further errors of the server are
 // in the answer.
 func (c *checkup) say(ctx context.Context, words ...string) (wire.Answer, error) {
-	a, err := c.m.runAt(ctx, c.master, wire.Command{Args: words})
+	a, err := c.m.run(ctx, c.master, wire.Command{Args: words})
 	if err != nil || a.Failure == nil {
 		return a, err
 	}

@@ -194,9 +194,8 @@ func takenNames(key string) []string {
 	return names
 }
 
-// ask sends commands to a master or, if master is empty, to the masters of their keys. ask returns
-// the answers. A refusal for lack of a permission is an error, and so is a silent server. Further
-// refusals are left in the answers.
+// ask sends commands to a master or, if master is empty, to the masters of their keys, and returns
+// the answers. Any failure but WrongType is an error.
 func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, error) {
 	waits := make([]*futures.Future[wire.Answer], len(commands))
 	for i, c := range commands {

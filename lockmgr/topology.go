@@ -13,7 +13,7 @@ import (
 
 // hello asks the server what it is.
 func (m *Manager) hello(ctx context.Context) (wire.Answer, error) {
-	return m.run(ctx, wire.Command{Args: []string{"HELLO"}})
+	return m.run(ctx, "", wire.Command{Args: []string{"HELLO"}})
 }
 
 // inCluster reports whether a server that has answered hello is a node of a cluster: a master or a
@@ -79,7 +79,7 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	}
 	// The client is for a single server. A replica has to say, too, whether there are further
 	// masters.
-	info, err := m.run(ctx, wire.Command{Args: []string{"CLUSTER", "INFO"}})
+	info, err := m.run(ctx, "", wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {
 		return "", err
 	}

@@ -292,4 +292,3 @@ func (e *encoder) permitHolder(n uint64) string {
 	e.chunk.Write(low[2:])
 	return e.chunk.String()[start:]
 }
-
