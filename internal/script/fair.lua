@@ -65,7 +65,8 @@
 -- number is that of the place, text is ARGV[12] of the newest script of the manager, and elapsed is
 -- how many microseconds have passed since that script, by the clock of the server. token is the
 -- fencing token, or 0 if there is none. check is the SHA-1 of the manager's secret, the name of the lock,
--- a space, and all before check. The locks "a" and "{a}" share a queue and channels, so the name counts. A client that may publish, but not read KEYS[4], can't forge a grant.
+-- a space, and all before check. The locks "a" and "{a}" share a queue and channels, so the name counts. A
+-- client that may publish, but not read KEYS[4], can't forge a grant.
 --
 -- Two clocks must not be compared: a failover may have brought another server since. So the hash
 -- has the replication ID of the server at that script, which a failover changes. If the ID differs,
@@ -365,9 +366,8 @@ end
 
 -- refresh sets new deadlines for our places and sorts them, if that is asked for. The
 -- deadlines of Redisson's members behind a place move with it: their waits begin when
--- it has gone. The set
--- of positions that our places have in the queue stays; the numbers go to these
--- positions in ascending order. It returns 1 if fewer than ARGV[5] places beside
+-- it has gone. The set of positions that our places have in the queue stays; the numbers
+-- go to these positions in ascending order. It returns 1 if fewer than ARGV[5] places beside
 -- mine are left, else 0. If mine is not in the queue, its deadline is removed.
 local function refresh(mine)
   if ARGV[4] ~= '1' or late then

@@ -51,8 +51,7 @@ local function transfer(taken, first)
       if h > first + 2 then
         redis.call('ZREM', taken, unpack(old))
       end
-      local others, inLine = outsiders(channel), redis.pcall('HLEN', wants)
-      return others and others + (type(inLine) == 'number' and inLine or 0) or -1
+      return waiting(channel, wants)
     end
   end
   return false

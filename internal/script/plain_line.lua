@@ -82,9 +82,10 @@ local function freeOf(key)
   return reads and whole - 1 or 0
 end
 
--- serve grants a free lock to the first manager of the line, or tells the managers for which free permits
--- are. free is what freeOf returns, if the caller knows it. It returns for how many milliseconds the first manager has the lock, or has time to ask. It
--- returns nil if nobody is in the line. given is set after a grant.
+-- serve grants a free lock to the first manager of the line, or tells the managers for which permits are
+-- free. free is what freeOf returns, if the caller knows it. serve returns for how many milliseconds the
+-- first manager has the lock, or has time to ask, or nil if nobody is in the line; and whether it has
+-- granted the lock.
 local function serve(key, free)
   local line, wants, channel = keysOf(key)
   free = free or freeOf(key)

@@ -21,8 +21,8 @@
 --                     of a read-write lock, but the manager does not stand in the line as it wants
 --
 -- A manager that is refused joins the line with ARGV[4], and a manager that gets the lock leaves. A writer
--- in the line keeps out the readers behind it, so the readers before it come to an end. A reader that comes in place of
--- a writer of its manager wakes the readers elsewhere.
+-- in the line keeps out the readers behind the writer, so the readers before come to an end. A reader that
+-- comes in place of a writer of its manager wakes the readers elsewhere.
 --
 -- Safe to repeat: what an earlier run has left is among the holders that are
 -- removed first. A reader whose own key has expired is removed, too. The life of
@@ -34,12 +34,6 @@
 -- server that has only some keys of a command fails it then, and the script with it.
 local key, side, lease, want, prefix = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[5]
 local n = side == 'read' and 1 or whole
-local function timeout(holder, i)
-  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
-end
-local function alive(own)
-  return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
-end
 
 local line = redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 and theLine() -- or an error: the line may be at the other master
 local mode = line and redis.call('HGET', key, 'mode')
@@ -48,14 +42,14 @@ if mode then
   ttl = redis.call('PTTL', key)
   for i = 6, #ARGV do
     ours = redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write') > 0 or ours
-    redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
+    redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master
   end
   if mode == 'read' and side == 'write' then
     local fields = redis.call('HGETALL', key)
     for f = 1, #fields, 2 do
       local stays = fields[f] == 'mode'
       for i = 1, tonumber(fields[f + 1]) or 0 do
-        stays = stays or alive(timeout(fields[f], i))
+        stays = stays or alive(key, timeout(prefix, fields[f], i))
       end
       if not stays then
         redis.call('HDEL', key, fields[f])
@@ -91,7 +85,7 @@ if ARGV[3] ~= '0' then
 end
 if side == 'read' then
   -- Before the record is written: the old master of a slot takes no new key.
-  redis.call('SET', timeout(ARGV[6], 1), 1, 'PX', ARGV[2])
+  redis.call('SET', timeout(prefix, ARGV[6], 1), 1, 'PX', ARGV[2])
   redis.call('HSET', key, 'mode', side, ARGV[6], 1)
 else
   redis.call('HSET', key, 'mode', side, ARGV[6] .. ':write', 1)

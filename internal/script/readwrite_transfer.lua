@@ -14,10 +14,9 @@
 --
 -- Returns nil     the record carries none of these holders: the entry is lost
 --         integer done; how many others may want the lock, as in transfer.lua
---         array   done; that number, and the last of the tokens. An empty array:
---                 nothing was done, as a reader was to become a writer while
---                 others read. A third element means: a writer waits in the line. The second is an
---                 empty text without tokens
+--         array   done; that number, and the last of the tokens, or an empty text without tokens. A
+--                 third element means: a writer waits in the line. An empty array: nothing was done,
+--                 as a reader was to become a writer while others read
 --
 -- Safe to repeat: the second run finds the new holder. It never creates a record.
 -- Only the run that records the new holder may shorten the life of an entry. The
@@ -25,12 +24,6 @@
 -- that are missing see readwrite_acquire.lua.
 local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local prefix, channel, holders = ARGV[#ARGV - 1], ARGV[#ARGV], #ARGV - 2
-local function timeout(holder, i)
-  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
-end
-local function alive(own)
-  return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
-end
 local mode = redis.call('HGET', key, 'mode')
 if not mode then
   return false
@@ -51,8 +44,8 @@ local function longest()
   local fields = side == 'read' and mode == 'read' and redis.call('HGETALL', key) or {}
   for f = 1, #fields, 2 do
     for i = 1, mine[fields[f]] and 0 or tonumber(fields[f + 1]) or 0 do
-      if alive(timeout(fields[f], i)) then
-        life = math.max(life, redis.call('PTTL', timeout(fields[f], i)))
+      if alive(key, timeout(prefix, fields[f], i)) then
+        life = math.max(life, redis.call('PTTL', timeout(prefix, fields[f], i)))
       end
     end
   end
@@ -63,7 +56,7 @@ if mode == 'read' and side == 'write' then
   for f = 1, #fields, 2 do
     if not mine[fields[f]] then
       for i = 1, tonumber(fields[f + 1]) or 0 do
-        if alive(timeout(fields[f], i)) then
+        if alive(key, timeout(prefix, fields[f], i)) then
           return {}
         end
       end
@@ -84,7 +77,7 @@ if side == 'write' then
 else
   local life = lease
   for i = 4, holders do
-    local own = timeout(ARGV[i], 1)
+    local own = timeout(prefix, ARGV[i], 1)
     local ttl = redis.call('PTTL', own)
     if ttl == -2 and redis.call('HEXISTS', key, ARGV[i]) == 1 then
       redis.call('EXISTS', key, own)
@@ -93,7 +86,7 @@ else
       life = math.max(life, ttl)
     end
   end
-  redis.call('SET', timeout(ARGV[4], 1), 1, 'PX', life)
+  redis.call('SET', timeout(prefix, ARGV[4], 1), 1, 'PX', life)
   redis.call('HSET', key, 'mode', 'read', ARGV[4], 1)
 end
 local ttl = redis.call('PTTL', key)
@@ -109,7 +102,7 @@ for i = 4, holders do
   end
   if i > 4 or side == 'write' then
     redis.call('HDEL', key, ARGV[i])
-    redis.pcall('DEL', timeout(ARGV[i], 1)) -- it may be at the other master
+    redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master
   end
 end
 local there, waits = redis.pcall('EXISTS', beside(key, 'line')), false -- an error: it may be at the other master
@@ -125,11 +118,7 @@ end
 if mode == 'write' and side == 'read' then
   publish(channel, (served and '0' or '00') .. '1') -- readers may come in
 end
-local n = outsiders(channel) or -1
-if n >= 0 and there ~= 0 then
-  local inLine = redis.pcall('HLEN', beside(key, 'wants'))
-  n = n + (type(inLine) == 'number' and inLine or 0)
-end
+local n = waiting(channel, beside(key, 'wants'))
 if waits then
   return {n, last or '', 1}
 end

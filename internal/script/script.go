@@ -12,10 +12,10 @@ import (
 var files embed.FS
 
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The
-// first match counts. If channels is set, it is the first part of the names of the channels, as the
-// scripts know it at first, and the function theLine follows, which a script calls only if there is
-// a line. theLine returns functions, or an error, of which the functions are nil: the script goes
-// on without the line.
+// first match counts. If channels is set, the script also begins with a variable channels, the
+// first part of the names of the channels, and with the function theLine, which the script calls
+// only if there is a line. theLine returns functions, or an error, of which the functions are nil:
+// the script goes on without the line.
 var begins = []struct {
 	scripts, parts, channels string
 }{
@@ -30,9 +30,9 @@ var begins = []struct {
 	{"release", "plain", "redisson_lock__channel:"},
 	{"transfer", "plain", ""},
 	{"readwrite_renew", "", ""},
-	{"readwrite_", "plain", "redisson_rwlock:"},
+	{"readwrite_", "plain readers", "redisson_rwlock:"},
 	{"several_renew", "", ""},
-	{"several_", "plain", "redisson_lock__channel:"},
+	{"several_", "plain readers", "redisson_lock__channel:"},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
@@ -67,7 +67,7 @@ func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".lua")
-		if !slices.Contains([]string{"fair", "line", "plain", "plain_line", "server"}, name) {
+		if !slices.Contains([]string{"fair", "line", "plain", "plain_line", "readers", "server"}, name) {
 			names = append(names, name)
 		}
 	}

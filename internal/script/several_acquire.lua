@@ -14,12 +14,11 @@
 -- Returns nil      all are acquired, no tokens asked for
 --         bulk strings
 --                  all are acquired: the token of each
---         integers not acquired: the position of the first lock that others hold, or are first for,
---                  counted from 1, and the remaining life of its record in
---                  milliseconds, -1 if it has none, or how long those who are first have time to
---                  ask. A third one, 1: the record is
---                  of another kind of lock, and none are kept; 0: the set does not stand in the line of
---                  that lock as it wants
+--         integers not acquired: the position, from 1, of the first lock that others hold, or are first
+--                  for; and the remaining life of its record in milliseconds, -1 if it has none, or for
+--                  how long those who are first have time to ask. A third integer is 1 if the record is
+--                  of another kind of lock, and none are kept; 0 if the set does not stand in the line
+--                  of that lock as it wants
 --
 -- A set that is refused joins the line of the first lock that it can't have, under an ID of its own, and leaves
 -- the lines of the others. All sets keep their locks in the order of the names, so none waits for another in a
@@ -41,10 +40,6 @@ local function lock(i)
   local want = ARGV[i + 4]
   channels = want == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'
   return KEYS[(i - 1) * stride + 1], ARGV[n + i + 4], want
-end
-
-local function timeout(prefix, holder, i)
-  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
 -- held returns the remaining life of the record of lock i if the record keeps the set out, and whether the
@@ -85,8 +80,7 @@ local function held(i)
         return redis.call('PTTL', key)
       end
       for r = 1, tonumber(fields[f + 1]) or 0 do
-        local own = timeout(prefix, fields[f], r)
-        if redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2 then
+        if alive(key, timeout(prefix, fields[f], r)) then
           return redis.call('PTTL', key)
         end
       end

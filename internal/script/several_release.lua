@@ -10,10 +10,10 @@
 -- ARGV[3n+3..] every holder of this manager that the records may carry, maybe none
 --
 -- Returns nil    the records carry none of these holders
---         array  of how many locks were released, how many messages were
---                published, and how many clients subscribe that stand in no line, the most of one lock or, if
---                there was no message, -1. If a message could not be published, why; or an empty text if
---                a fifth element follows, 1: a manager of a line was granted a lock, or told
+--         array  how many locks were released; how many messages were published; how many clients
+--                subscribe that stand in no line, the most of one lock, or -1 if there was no message;
+--                why a message could not be published; and 1 if a manager of a line was granted a lock,
+--                or told. The last two may be missing. Before 1 the reason may be empty
 --         error  one of the locks could not be released, the others were
 --
 -- Safe to repeat: the second run returns nil. A key that is no lock counts as not held. The lines are
@@ -21,18 +21,6 @@
 local n = tonumber(ARGV[1])
 local first = 3 * n + 3 -- of the holders
 local line -- the functions of the lines, if there are any
-
-local function timeout(prefix, holder, i)
-  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
-end
-
-local function life(key, own)
-  local ttl = redis.call('PTTL', own)
-  if ttl == -2 then
-    redis.call('EXISTS', key, own) -- see readwrite_acquire.lua
-  end
-  return ttl
-end
 
 -- plain releases a plain lock. It returns whether it has, and the message.
 local function plain(key)
@@ -51,62 +39,11 @@ end
 -- side releases a side of a read-write lock. It returns whether it has, and the
 -- message if there is one: see readwrite_release.lua.
 local function side(key, prefix)
-  if redis.call('HEXISTS', key, 'mode') == 0 then
-    return false
-  end
-  local mine, released, wrote = {mode = true}, false, false
-  for h = first, #ARGV do
-    mine[ARGV[h]], mine[ARGV[h] .. ':write'] = true, true
-  end
-  local fields = redis.call('HGETALL', key)
-  for f = 1, #fields, 2 do
-    if mine[fields[f]] and fields[f] ~= 'mode' then
-      released = true
-      wrote = wrote or string.sub(fields[f], -6) == ':write'
-    end
-  end
-  if not released then
-    return false
-  end
-  local left, longest, before, dead = false, 0, redis.call('PTTL', key), {}
-  for f = 1, #fields, 2 do
-    if mine[fields[f]] then
-      -- It goes.
-    elseif string.sub(fields[f], -6) == ':write' then
-      left, longest = true, math.max(longest, before)
-    else
-      local longer = -2
-      for r = 1, tonumber(fields[f + 1]) or 0 do
-        longer = math.max(longer, life(key, timeout(prefix, fields[f], r)))
-      end
-      if longer >= 0 then
-        left, longest = true, math.max(longest, longer)
-      else
-        dead[#dead + 1] = fields[f]
-      end
-    end
-  end
-  for h = first, #ARGV do
-    if redis.call('HDEL', key, ARGV[h]) == 1 then
-      redis.pcall('DEL', timeout(prefix, ARGV[h], 1)) -- it may be at the other master
-    end
-    redis.call('HDEL', key, ARGV[h] .. ':write')
-  end
-  if not left then
-    redis.call('DEL', key)
+  local released, wrote, left, sooner = giveUp(key, prefix, first, #ARGV)
+  if released and (wrote or not left or sooner) then
     return true, wrote and '1' or '0'
   end
-  for i = 1, #dead do
-    redis.call('HDEL', key, dead[i])
-  end
-  if wrote then
-    redis.call('HSET', key, 'mode', 'read')
-  end
-  redis.call('PEXPIRE', key, math.max(longest, 1))
-  if wrote or longest * 2 < before then
-    return true, wrote and '1' or '0'
-  end
-  return true
+  return released
 end
 
 local names = {}

@@ -41,11 +41,7 @@ end
 for i = 4, #ARGV - 1 do
   redis.call('HDEL', key, ARGV[i])
 end
-local n = outsiders(ARGV[#ARGV]) or -1
-if n >= 0 then
-  local inLine = redis.pcall('HLEN', beside(key, 'wants'))
-  n = n + (type(inLine) == 'number' and inLine or 0)
-end
+local n = waiting(ARGV[#ARGV], beside(key, 'wants'))
 if last then
   return {n, last}
 end

@@ -1,0 +1,77 @@
+-- readers.lua is in the scripts of read-write locks and of sets. Of readers' keys that are missing see
+-- readwrite_acquire.lua.
+
+-- timeout returns the name of a reader's own key.
+local function timeout(prefix, holder, i)
+  return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
+end
+
+-- alive reports whether a reader's own key exists.
+local function alive(key, own)
+  return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
+end
+
+-- giveUp removes the holders in ARGV[first..last] from the record of a read-write lock, and the readers whose
+-- own keys have expired. The record then lives no longer than the last of the readers. All is read before
+-- anything is written. giveUp returns false if the record carries none of the holders. Else it returns true,
+-- whether a holder was a writer, whether others still read, and whether their record ends much earlier now.
+local function giveUp(key, prefix, first, last)
+  if redis.call('HEXISTS', key, 'mode') == 0 then
+    return false
+  end
+  local mine, released, wrote = {mode = true}, false, false
+  for i = first, last do
+    mine[ARGV[i]], mine[ARGV[i] .. ':write'] = true, true
+  end
+  local fields = redis.call('HGETALL', key)
+  for f = 1, #fields, 2 do
+    if mine[fields[f]] and fields[f] ~= 'mode' then
+      released = true
+      wrote = wrote or string.sub(fields[f], -6) == ':write'
+    end
+  end
+  if not released then
+    return false
+  end
+  local left, longest, before, dead = false, 0, redis.call('PTTL', key), {}
+  for f = 1, #fields, 2 do
+    if mine[fields[f]] then
+      -- It goes.
+    elseif string.sub(fields[f], -6) == ':write' then
+      left, longest = true, math.max(longest, before)
+    else
+      local longer = -2
+      for i = 1, tonumber(fields[f + 1]) or 0 do
+        local own = timeout(prefix, fields[f], i)
+        local ttl = redis.call('PTTL', own)
+        if ttl == -2 then
+          redis.call('EXISTS', key, own)
+        end
+        longer = math.max(longer, ttl)
+      end
+      if longer >= 0 then
+        left, longest = true, math.max(longest, longer)
+      else
+        dead[#dead + 1] = fields[f]
+      end
+    end
+  end
+  for i = first, last do
+    if redis.call('HDEL', key, ARGV[i]) == 1 then
+      redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master
+    end
+    redis.call('HDEL', key, ARGV[i] .. ':write')
+  end
+  if left then
+    for i = 1, #dead do
+      redis.call('HDEL', key, dead[i])
+    end
+    if wrote then
+      redis.call('HSET', key, 'mode', 'read')
+    end
+    redis.call('PEXPIRE', key, math.max(longest, 1))
+  else
+    redis.call('DEL', key)
+  end
+  return true, wrote, left, longest * 2 < before
+end
