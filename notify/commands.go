@@ -53,8 +53,7 @@ func (c *connection) pardon(ch *channel) {
 		return
 	}
 	ch.refusal = nil
-	c.core.stats.Refused--
-	if c.refusals--; c.refusals == 0 {
+	if c.core.stats.Refused--; c.core.stats.Refused == 0 {
 		c.rounds.reset()
 	}
 	if c.refusal == old {
@@ -123,7 +122,7 @@ func (c *connection) confirmed(ch *channel) bool {
 	ch.group = chunk
 	was := ch.refusal != nil
 	c.pardon(ch)
-	if was && c.refusals == 0 {
+	if was && c.core.stats.Refused == 0 {
 		c.logAllowed(ch.name)
 	}
 	c.cmd.open--
@@ -195,7 +194,6 @@ func (c *connection) denied(ch *channel, err error) {
 	c.refusal = ch.refusal
 	if first { // else it is reported already
 		c.core.stats.Refused++
-		c.refusals++
 		c.logRefused(ch.name, err)
 		c.core.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
 	}

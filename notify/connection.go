@@ -42,7 +42,6 @@ type connection struct {
 
 	channels map[string]*channel // all that are wanted or still subscribed
 	wanted   int                 // channels with a watch
-	refusals int                 // channels that are refused
 	refusal  error               // the newest RefusedError that still holds
 	fresh    queue               // absent, wanted: to be subscribed
 	drops    queue               // live, unwanted: to be unsubscribed
@@ -131,12 +130,12 @@ func (c *connection) state() State {
 // pause returns how long until advance has something to do if no event comes; negative if it never
 // has.
 func (c *connection) pause() time.Duration {
-	times := [...]time.Time{c.deadline, time.Time{}, time.Time{}, time.Time{}}
+	times := []time.Time{c.deadline}
 	if c.up {
-		times[1], times[2] = c.idle, c.round
+		times = append(times, c.idle, c.round)
 	}
 	if c.link == nil && c.wanted > 0 {
-		times[3] = c.retryAt
+		times = append(times, c.retryAt)
 	}
 	var first time.Time
 	for _, t := range times {

@@ -21,14 +21,10 @@ type feed struct {
 	signalled bool    // an event is in the mailbox; the hub will take everything
 }
 
-// A slot merges the news of a channel.
+// A slot has the news of a channel.
 type slot struct {
-	ch        *channel // the hub's; the feed only passes it back
-	confirmed bool
-	gone      bool // later than confirmed
-	messages  uint64
-	payload   string // of the newest message
-	queued    bool   // in feed.ready
+	news
+	queued bool // in feed.ready
 }
 
 // A report is everything that a connection has reported since the last report.
@@ -44,7 +40,7 @@ type report struct {
 
 // news is the confirmation and the messages of a channel since the last report.
 type news struct {
-	ch        *channel
+	ch        *channel // the hub's; the feed only passes the channel back
 	confirmed bool
 	gone      bool // the server has ended the subscription, after confirmed
 	messages  uint64
@@ -61,7 +57,7 @@ func (f *feed) listen(chs []*channel) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, ch := range chs {
-		f.slots[ch.name] = &slot{ch: ch}
+		f.slots[ch.name] = &slot{news: news{ch: ch}}
 	}
 }
 
@@ -82,8 +78,8 @@ func (f *feed) take(buf []news) report {
 	r := f.rest
 	r.news = buf
 	for i, s := range f.ready {
-		r.news = append(r.news, news{s.ch, s.confirmed, s.gone, s.messages, s.payload})
-		*s = slot{ch: s.ch}
+		r.news = append(r.news, s.news)
+		*s = slot{news: news{ch: s.ch}}
 		f.ready[i] = nil
 	}
 	f.ready, f.rest, f.signalled = f.ready[:0], report{}, false
@@ -100,26 +96,19 @@ func (f *feed) report(set func(*report)) {
 	f.unlockAndSignal()
 }
 
-func (f *feed) confirmed(name string) {
-	f.mu.Lock()
-	s := f.slots[name]
-	if s == nil {
-		f.mu.Unlock()
-		return
-	}
-	s.confirmed = true
-	f.queue(s)
-}
+// confirmed notes that the server has begun a subscription. gone notes the end.
+func (f *feed) confirmed(name string) { f.note(name, func(s *slot) { s.confirmed = true }) }
+func (f *feed) gone(name string)      { f.note(name, func(s *slot) { s.gone = true }) }
 
-// gone notes that the server has ended a subscription.
-func (f *feed) gone(name string) {
+// note notes something about a channel, if the channel has a slot.
+func (f *feed) note(name string, set func(*slot)) {
 	f.mu.Lock()
 	s := f.slots[name]
 	if s == nil {
 		f.mu.Unlock()
 		return
 	}
-	s.gone = true
+	set(s)
 	f.queue(s)
 }
 
