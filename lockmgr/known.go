@@ -15,7 +15,7 @@ import (
 // known is a cache of the records of managers' processes. Each record is read from the server once.
 type known struct {
 	m       *Manager
-	records map[string]*processRecord // by their keys; a nil record: there is none that can be read
+	records map[string]*processRecord // by their keys; nil: there is no record that can be read
 	own     string                    // the key of this manager's record
 }
 
@@ -64,8 +64,8 @@ func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPerm
 }
 
 // find gets the records with the given keys, unless in the cache already. find ignores empty keys.
-// The record of the manager itself comes from the manager's goroutine, and not from the server. The
-// record has the holds of a name, or of all names if name is "".
+// The record of this manager comes from the manager's goroutine, and not from the server, and has
+// the holds of a name, or of all names if name is "".
 func (k *known) find(ctx context.Context, name string, keys []string) error {
 	if slices.Contains(keys, k.own) && k.records[k.own] == nil {
 		uses, err := k.m.survey(ctx, name)

@@ -29,9 +29,9 @@ type Manager struct {
 	closeClient func()        // nil for a borrowed client
 }
 
-func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster, newHub func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub, closeClient func()) *Manager {
+func newManager(o Options, lane wire.Config, cluster *wire.Cluster, newHub func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub, closeClient func()) *Manager {
 	m := &Manager{
-		shell:       shell{id: id, options: o, clock: newClock(o.readClocks), callbacks: newCallbacks(), closed: make(chan struct{})},
+		shell:       shell{id: newIdentity(), options: o, clock: newClock(o.readClocks), callbacks: newCallbacks(), closed: make(chan struct{})},
 		gone:        make(chan struct{}),
 		closeClient: closeClient,
 	}
@@ -47,7 +47,7 @@ func newManager(id *identity, o Options, lane wire.Config, cluster *wire.Cluster
 	m.clustered = m.sharded && !cluster.OneSlot
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
-	lane.Manager, lane.Timeout, lane.Now, lane.Error = id.uuid, o.CommandTimeout, m.now, serverError
+	lane.Manager, lane.Timeout, lane.Now, lane.Error = m.id.uuid, o.CommandTimeout, m.now, serverError
 	lane.Replicas = wire.Replicas(o.Replicas)
 	// Answers overtake the requests of callers: a burst of requests must not delay the confirmation
 	// of a lease.

@@ -118,7 +118,7 @@ func dialOne(opt rueidis.ClientOption, options Options) (*Manager, error) {
 		client.Close() // a PING under way may wait for a dial
 		connector.Close()
 	}
-	m := start(newIdentity(), options, client, lane, nil, dialTime(opt), end)
+	m := start(options, client, lane, nil, dialTime(opt), end)
 	if options.ConnectLater {
 		return m, nil
 	}
@@ -221,7 +221,7 @@ func dialLater(opt rueidis.ClientOption, o Options, nodes *cluster.Nodes, ended 
 		}
 		return layout(ctx)
 	}
-	m := start(newIdentity(), o, nodeClient{find: find}, lane, servers, dialTime(opt), func() {
+	m := start(o, nodeClient{find: find}, lane, servers, dialTime(opt), func() {
 		late.close()
 		nodes.Close()
 	})
@@ -504,7 +504,7 @@ func startMany(client rueidis.Client, nodes *cluster.Nodes, o Options, dialTime 
 			return nil, serverError(wire.DialFailure(err))
 		}
 		master := &wire.Cluster{First: first, Layout: layout, Every: masterEvery, OneSlot: true}
-		return start(newIdentity(), o, client, wire.Config{Server: wire.Redis{Client: client}}, master, dialTime, closeClient), nil
+		return start(o, client, wire.Config{Server: wire.Redis{Client: client}}, master, dialTime, closeClient), nil
 	}
 	end := func() {
 		if closeClient != nil {
@@ -518,7 +518,7 @@ func startMany(client rueidis.Client, nodes *cluster.Nodes, o Options, dialTime 
 		return nil, serverError(f)
 	}
 	masters := &wire.Cluster{First: shards, Layout: nodes.Layout, Node: nodes.Node}
-	m := start(newIdentity(), o, nodeClient{client, findIn(nodes)}, wire.Config{Server: nodes}, masters, dialTime, end)
+	m := start(o, nodeClient{client, findIn(nodes)}, wire.Config{Server: nodes}, masters, dialTime, end)
 	m.nodes = nodes
 	return m, nil
 }
@@ -572,7 +572,7 @@ func New(client rueidis.Client, options Options) (*Manager, error) {
 	if mode := client.Mode(); mode == rueidis.ClientModeCluster || mode == rueidis.ClientModeSentinel {
 		return startMany(client, cluster.NewNodes(nil), options, 0, nil)
 	}
-	return start(newIdentity(), options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
+	return start(options, client, wire.Config{Server: wire.Redis{Client: client}}, nil, 0, nil), nil
 }
 
 // dialTime returns how long opening a connection may take: a dial, and a handshake.
@@ -584,7 +584,7 @@ func dialTime(opt rueidis.ClientOption) time.Duration {
 // a single server. Opening the connection for messages (a dial, a handshake and a PING) may take
 // dialTime, or notify's default if longer. A short Options.CommandTimeout does not shorten the
 // time-outs of the connection for messages: no lease depends on them, and far servers need more.
-func start(id *identity, o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
+func start(o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
 			Logger: log, OnState: onState, Node: master, Sharded: sharded,
@@ -596,7 +596,7 @@ func start(id *identity, o Options, client rueidis.Client, lane wire.Config, clu
 		}
 		return h
 	}
-	return newManager(id, o, lane, cluster, hub, closeClient)
+	return newManager(o, lane, cluster, hub, closeClient)
 }
 
 // TuneClient completes client options for a lock manager. TuneClient sets time-outs that are zero.

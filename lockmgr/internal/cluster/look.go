@@ -89,7 +89,7 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []wire.Shard {
 	}
 	first := min(1, len(addrs))
 	ask(addrs[:first])
-	others := addrs[first:]
+	remaining := addrs[first:]
 	late := time.After(askTime)
 	for answered := 0; answered < len(addrs); {
 		select {
@@ -103,8 +103,8 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []wire.Shard {
 			}
 		}
 		// The first node is silent, or its answer does not count.
-		ask(others)
-		others = nil
+		ask(remaining)
+		remaining = nil
 	}
 	return nil
 }

@@ -274,8 +274,8 @@ func (c *confirmer) ask(b *batch) *Failure {
 }
 
 // write renews the leases of a batch, and then writes at a record whose lease was renewed. found
-// reports that such a record was written. If no lease was renewed, found is false and f is nil:
-// unrenewed has the reason of each operation. f is why no replica can be asked.
+// reports whether there was such a record: if not, unrenewed has the reason of each operation. f is
+// why no replica can be asked.
 func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})

@@ -59,10 +59,10 @@ type Config struct {
 
 	group     group  // nil: a single server
 	key       string // of the lane in its group
-	redirects bool   // what the master refuses, because another has the slot, goes to the group
+	redirects bool   // commands that the master refuses, because another has the slot, go to the group
 	shard     uint8  // the number of its shard
 	clustered bool   // the locks that share a command must be in one slot
-	stray     bool   // the lane is for what masters refuse: Server finds the master of each command
+	stray     bool   // the lane is for refused commands: Server finds the master of each
 	named     Server // of a stray lane: the node that the refusals name; nil: none is named
 	where     string // the address of the master, or of named
 }
