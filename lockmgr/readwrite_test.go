@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -354,4 +355,34 @@ func TestReadWrite_ManyReadersThreeScripts(t *testing.T) {
 		mustUnlock(t, locks...)
 		require.EqualValues(t, 3, m.Stats().Scripts)
 	})
+}
+
+// A reader that waits for a writer of another process waits for those for whom the writer waits.
+// The manager learns of the writer before or after the requests.
+func TestReadWrite_DeadlockThroughAWriterElsewhere(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, _ := w.manager(lockmgr.Options{})
+			elsewhere, _ := w.manager(lockmgr.Options{})
+			a, b := m.NewOwner(), m.NewOwner()
+			x := mustLock(t, m, "x", lockmgr.AsOwner(a))
+			doc := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(b))
+			writer := elsewhere.LockAsync("doc", lockmgr.Exclusive())
+			time.Sleep(second)
+			mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared())) // the writer lets one reader more in
+			time.Sleep(second)
+			f := m.LockAsync("doc", lockmgr.Shared(), lockmgr.AsOwner(a))
+			if known {
+				time.Sleep(second)
+			}
+			g := m.LockAsync("x", lockmgr.AsOwner(b))
+			time.Sleep(second)
+			require.ErrorIs(t, errOf(f.Result()), futures.ErrPending)
+			require.ErrorIs(t, errOf(g.Result()), lockmgr.ErrDeadlock)
+			mustUnlock(t, doc)
+			mustUnlock(t, mustAwait(t, writer))
+			mustUnlock(t, mustAwait(t, f))
+			mustUnlock(t, x)
+		})
+	}
 }

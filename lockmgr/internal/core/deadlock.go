@@ -104,8 +104,8 @@ type edge struct {
 }
 
 // blockers calls yield for each hold whose end a request waits for. A Shared request does not wait
-// for Shared holds, unless the request waits behind a request for the side Alone. The holds of
-// overlapping sets and single names count, too.
+// for Shared holds, unless the request waits behind a request for the side Alone, here or elsewhere.
+// The holds of overlapping sets and single names count, too.
 func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 	return func(yield func(*Hold) bool) {
 		if !r.blockers(yield) {
@@ -129,7 +129,7 @@ func (r *Request) blockers(yield func(*Hold) bool) bool {
 	n := r.entry.of
 	behind := r.Side == Alone || r.behindAlone()
 	for e := range n.entries {
-		if !behind && e.aloneHold() == nil {
+		if !behind && e.aloneHold() == nil && !e.upkeep().writerWaits {
 			continue
 		}
 		for h := range e.holds {
@@ -215,6 +215,20 @@ func (m *Machine) breakDeadlocksOf(n *name) {
 		}
 		r = next
 	}
+}
+
+// writerElsewhere notes whether a writer of another process waits for the holds of an entry. If so,
+// requests to share the entry wait for these holds, too, which may close a cycle.
+func (m *Machine) writerElsewhere(e *entry, waits bool) {
+	u := e.upkeep()
+	if waits && !u.writerWaits {
+		for r := range e.of.queue.all {
+			if r.Explicit {
+				m.search = append(m.search, r)
+			}
+		}
+	}
+	u.writerWaits = waits
 }
 
 func (m *Machine) failYoungest(cycle []edge) {

@@ -68,7 +68,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
 		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
-			m.nowFirst = append(m.nowFirst, q.first()) // cycle left it out while r was before it
+			m.search = append(m.search, q.first()) // cycle left it out while r was before it
 		}
 	}
 	if n.queue.head != nil {

@@ -44,7 +44,7 @@ type Machine struct {
 	freeNames []*name
 	forgotten []*name // in this step: its handlers may still look at them
 	tally     tally
-	nowFirst  []*Request // requests that have become the first of their ownerQueue in this step
+	search    []*Request // requests that may close a cycle by what happened in this step
 	stats     Stats
 }
 

@@ -39,7 +39,7 @@ type rules interface {
 	side(e *entry) Side
 	// waitsFor reports whether a request must wait until a hold of another owner has ended. The
 	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
-	// waitsFor only if the request waits behind a request for the side Alone.
+	// waitsFor only if the request waits behind a request for the side Alone, here or elsewhere.
 	waitsFor(r *Request, h *Hold) bool
 	// places reports whether the server keeps the waiters in order. The number of a waiting request
 	// is the request's place: see line.

@@ -55,11 +55,11 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 
 // endStep does what is due once after each event.
 func (m *Machine) endStep() {
-	for i := 0; i < len(m.nowFirst); i++ { // breakDeadlock may append
-		m.breakDeadlock(m.nowFirst[i])
+	for i := 0; i < len(m.search); i++ { // breakDeadlock may append
+		m.breakDeadlock(m.search[i])
 	}
-	clear(m.nowFirst)
-	m.nowFirst = m.nowFirst[:0]
+	clear(m.search)
+	m.search = m.search[:0]
 	if m.closing && !m.closed && len(m.names)+len(m.setNames) == 0 {
 		m.closed = true
 		m.emit(Closed{m.unreleased})
