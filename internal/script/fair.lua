@@ -346,6 +346,9 @@ end
 -- that has a deadline is in the queue already, unless the queue has lost it: a script
 -- that moves the deadlines looks for it there.
 local function join(mine)
+  if seen > 0 then -- the manager stands in the queue
+    keep() -- a write lets later ones pass without memory
+  end
   local there = ARGV[4] == '1' and #joining > 0 and listed()
   local till
   for i = 1, #joining do

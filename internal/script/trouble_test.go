@@ -72,6 +72,33 @@ func TestScript_HolderAsksWithoutMemory(t *testing.T) {
 	}
 }
 
+// A manager that stands in the queue of a fair lock gets memory for its scripts, so that a new request
+// does not fail those that wait. Another manager gets none.
+func TestScript_FairManagerInTheQueueHasMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, script := range []string{"fair_acquire", "fair_transfer"} {
+		s.prepare(t, "")
+		x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
+		s.runFair(t, s.wire, "fair_acquire", fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 1, Pass: true, Number: 1}, 10000, 0)
+		s.runFair(t, s.wire, "fair_acquire", x, 10000, 0)
+		holder := "b"
+		if script == "fair_transfer" {
+			s.do(t, "DEL", fairKeys.Lock)
+			s.do(t, "HSET", fairKeys.Lock, "a:9:f", "1")
+			holder = "a"
+		}
+		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		x.ID, x.Joins, x.Others = 2, []uint64{2}, []uint64{9}
+		require.NotContains(t, s.runFair(t, s.wire, script, x, 10000, 0), "OOM", script)
+		require.Contains(t, s.show(s.do(t, "LRANGE", fairKeys.Queue, "0", "-1")), `"a:2:f"`, script)
+		require.Contains(t, s.show(s.do(t, "HKEYS", fairKeys.Lock)), holder)
+		x.Manager, x.ID = "c", 1
+		s.requireReply(t, "!OOM", s.runFair(t, s.wire, "fair_acquire", x, 10000, 0))
+		s.do(t, "CONFIG", "SET", "maxmemory", "0")
+	}
+}
+
 // as returns a connection of a user who may do everything that rules do not forbid.
 func (s *scriptServer) as(t testing.TB, rules ...string) *wire {
 	t.Helper()
