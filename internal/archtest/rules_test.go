@@ -59,10 +59,10 @@ var ordered = []string{"lockmgr", "lockmgr/internal/cluster", "lockmgr/internal/
 // for the calls named here.
 var grouped = map[string][]string{
 	"lockmgr/internal/core": {
-		"line.go → unlock.go",      // the record of a grant that nobody wants is removed
-		"line.go → wait.go",        // a request that must wait for others subscribes
 		"machine.go → set.go",      // a notice says whether its name is a set
 		"permits.go → unlock.go",   // a pool leaves the line
+		"places.go → unlock.go",    // the record of a grant that nobody wants is removed
+		"places.go → wait.go",      // a request that must wait for others subscribes
 		"position.go → acquire.go", // who is told that something is free asks
 		"position.go → unlock.go",  // who is told in vain leaves the line
 	},

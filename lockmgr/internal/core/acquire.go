@@ -54,7 +54,7 @@ func (m *Machine) pauseUntil(e *entry) time.Duration {
 // command can create a record with the number. The number of a place stays.
 func (m *Machine) tryNumber(r *Request) uint64 {
 	switch {
-	case !r.entry.of.places():
+	case r.entry.of.places() == nil:
 		r.own.Number = 0
 		return m.number()
 	case r.own.Number == 0:

@@ -52,7 +52,7 @@ type Config struct {
 	// move the deadline. After two fifths of PlaceTime a manager that waits looks again, and a line
 	// gives up a manager that was told: line.lua has that time as a number.
 	PlaceTime time.Duration
-	// GrantLease is the longest lease of a grant by message: see line. GrantSecret is known to this
+	// GrantLease is the longest lease of a grant by message: see grants. GrantSecret is known to this
 	// manager and the server only. If GrantSecret is empty, there are no grants by message.
 	GrantLease  time.Duration
 	GrantSecret string

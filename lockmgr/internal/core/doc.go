@@ -22,10 +22,9 @@
 //	kind     exclusive, read-write, several, permits, or fair. A name keeps its kind while
 //	         anybody wants the name
 //	line     on the server, the managers, and sets, that wait for a plain or read-write lock, or for
-//	         permits: see position. Example: A has the lock, and B and C stand in the line. The
-//	         type line has the places of a fair lock
+//	         permits: see position. Example: A has the lock, and B and C stand in the line
 //	place    the number of a future hold. Each request for a fair lock has a place in the queue of
-//	         the server: see line.go. For other locks, a manager in the line has one: see
+//	         the server: see places.go. For other locks, a manager in the line has one: see
 //	         position. Example: the place of B is 7
 //	turn     what the first of the line gets: the lock for a run, or two seconds in which to ask.
 //	         Example: B hangs, and two seconds after B was told, C has its turn
@@ -39,7 +38,7 @@
 //	outsider a foreign client, which stands in no line. Example: one of Redisson
 //	side     how a request wants a name: alone, or shared with others
 //	rules    what differs between kinds, and nothing else. Rules have no state
-//	special  the state that only names of one kind have: a set, a pool, a line
+//	special  the state that only names of one kind have, such as a set, a pool, the places
 //
 // A name has one entry at first. A kind may allow a name more entries. Each entry has a phase, a
 // script in flight and failures of its own, and all entries serve the queue of the name: see
@@ -80,7 +79,7 @@
 // The server keeps the order of the waiters, so there are no runs. An entry passes in memory while
 // the places of this manager are first in the server's queue. Otherwise a transfer asks the server.
 // The server records the next request as the holder, or gives the lock to the first place of
-// another manager. The message of a script is then the grant: nobody asks. See line.go.
+// another manager. The message of a script is then the grant: nobody asks. See places.go.
 //
 // # Several entries
 //
@@ -317,7 +316,7 @@
 //	several.go    the rules of sets
 //	permits.go    the rules of permits, and their pool
 //	fair.go       the rules of fair locks
-//	line.go       what a fair lock does to the queue of the server
+//	places.go     what a fair lock does to the queue of the server
 //	set.go        what is special about a set
 //	overlap.go    how a set meets further names
 //	gather.go     how sets and requests for several permits gather

@@ -16,7 +16,7 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 		return !e.servedByOther()
 	case verb == VerbRelease:
 		return m.overdue(e, q)
-	case verb == VerbAcquire, verb == VerbTransfer && e.of.places():
+	case verb == VerbAcquire, verb == VerbTransfer && e.of.places() != nil:
 		// Without this script no request gets the lock, or a place in the queue.
 		return (r.Final || q.Once || m.overdue(e, q)) && (q.Fenced || !r.tokensRefused())
 	}

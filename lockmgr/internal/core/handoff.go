@@ -36,7 +36,7 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 // queue. An acquire for a place of a fair lock was for the request of the place, which may have
 // left the queue.
 func (r *Request) acquiredBy(op *Op) bool {
-	return op != nil && op.Verb == VerbAcquire && (r.own.Number == op.Number || !r.entry.of.places())
+	return op != nil && op.Verb == VerbAcquire && (r.own.Number == op.Number || r.entry.of.places() == nil)
 }
 
 // recordExpired handles an entry without a hold that is past its deadline.

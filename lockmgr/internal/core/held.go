@@ -199,19 +199,19 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	}
 	m.shorten(e)
 	switch {
-	case n.lineDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):
+	case n.placesDue(m.now) && (!u.retry.failing() || m.now >= u.nextTransfer):
 		m.transferTo(e)
 	case u.upgrade != nil:
 		m.renumber(e, Alone)
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
 	case e.transferDue():
 		if m.now < u.nextTransfer && !m.asksEarly(e) {
-			return min(u.nextTransfer, n.lineAt(u, m.now))
+			return min(u.nextTransfer, n.placesAt(u, m.now))
 		}
 		m.transferTo(e)
 	case u.extend.want > 0:
 		if m.now < u.retry.at {
-			return min(u.retry.at, n.lineAt(u, m.now))
+			return min(u.retry.at, n.placesAt(u, m.now))
 		}
 		lease := u.extend.want
 		if e.watched() {
@@ -220,7 +220,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 		u.extend.sent, u.extend.want = min(lease, m.needed(e)), 0 // the claim that wanted lease may have ended
 		m.renew(e, u.extend.sent)
 	default:
-		return n.lineAt(u, m.now)
+		return n.placesAt(u, m.now)
 	}
 	return Forever
 }

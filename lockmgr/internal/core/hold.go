@@ -18,7 +18,7 @@ type Hold struct {
 
 	count   int32 // grants that were not unlocked yet
 	watched bool  // renewed by the watchdog
-	unsure  bool  // an acquire of Number got no answer and may run late: see line
+	unsure  bool  // an acquire of Number got no answer and may run late: see places
 
 	// Permits is how many permits the hold has, for the kind Permits.
 	Permits uint16

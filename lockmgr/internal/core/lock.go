@@ -92,7 +92,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 func (m *Machine) enqueue(r *Request) {
 	n := r.entry.of
 	n.push(r)
-	n.mustJoin()
+	n.detailsForPlace()
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
 		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))

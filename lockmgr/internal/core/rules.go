@@ -41,9 +41,6 @@ type rules interface {
 	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
 	// waitsFor only if the request waits behind a request for the side Alone, here or elsewhere.
 	waitsFor(r *Request, h *Hold) bool
-	// places reports whether the server keeps the waiters in order. The number of a waiting request
-	// is the request's place: see line.
-	places() bool
 	// details returns the details of a name that changes to the kind, while the name has none of
 	// its own.
 	details(n *name) *details
@@ -65,7 +62,6 @@ func (usual) parts(*entry) bool             { return false }
 func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
-func (usual) places() bool                  { return false }
 func (usual) details(*name) *details        { return &noDetails }
 func (usual) gone() error                   { return errGone }
 
@@ -78,9 +74,6 @@ func (usual) ownDetails(n *name) *details {
 func (n *name) passesOn(e *entry, r *Request) bool {
 	return n.rules().transfers() && n.rules().passes(e, r)
 }
-
-// places is rules.places of the name's kind.
-func (n *name) places() bool { return n.rules().places() }
 
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }

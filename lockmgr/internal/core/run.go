@@ -161,7 +161,7 @@ const mostOthers = 1 << 20
 // reported. The result is 1 if the number is unknown.
 func (m *Machine) othersOf(n *name, subscribers int64) int64 {
 	switch {
-	case n.places():
+	case n.places() != nil:
 		return 0
 	case subscribers < 0 || !m.cfg.TrustSubscribers:
 		return 1

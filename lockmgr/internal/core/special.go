@@ -2,7 +2,7 @@ package core
 
 // special is the state that only names of one kind have. A name keeps the state while the name is
 // of the kind. The file of a kind has its special state. Code elsewhere calls the methods of
-// special, and functions of line.go, permits.go and set.go that do nothing for names of other
+// special, and functions of places.go, permits.go and set.go that do nothing for names of other
 // kinds. plain has the methods for kinds without a special state.
 type special interface {
 	// dropped returns the details of a name that has none of its own. dropped is called when the

@@ -150,7 +150,7 @@ func (m *Machine) countOthers(e *entry, others int64) {
 	run, u := &e.of.details.run, e.upkeep()
 	every := m.cfg.RecordEvery
 	run.others, run.noOthers = others, others == 0
-	if run.noOthers && !e.of.places() {
+	if run.noOthers && e.of.places() == nil {
 		run.begin(m.now)
 		u.grants = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))

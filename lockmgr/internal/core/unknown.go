@@ -32,7 +32,7 @@ type suspect struct {
 	// byMessage is set if only a grant by message can have recorded the number. Nobody had the
 	// lock, and the record ends soon.
 	byMessage bool
-	// repeats is set if several commands record the number: see line, and Reply.Split.
+	// repeats is set if several commands record the number: see places, and Reply.Split.
 	repeats bool
 }
 

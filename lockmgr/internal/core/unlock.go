@@ -102,7 +102,7 @@ func (m *Machine) release(e *entry) {
 // works whether or not earlier scripts ran.
 func (m *Machine) sendRelease(e *entry) {
 	n := e.of
-	if r := n.queue.head; r != nil && !n.places() {
+	if r := n.queue.head; r != nil && n.places() == nil {
 		r.own.Number = 0 // this release may name the number
 	}
 	m.send(e, VerbRelease, e.side, 0, 0, 0)

@@ -36,7 +36,7 @@ func (m *Machine) subscribed(n *name, on bool) {
 }
 
 // wake handles an event of a name's channel. A message is only a hint, except a grant by message:
-// see line. A forged message causes one script at a time, delays the next handoff, and may cause
+// see grants. A forged message causes one script at a time, delays the next handoff, and may cause
 // pauses. A forged message never grants a hold or ends a hold.
 func (m *Machine) wake(ev Wake) {
 	n := m.known(ev.Name, ev.Item > 0)
@@ -106,7 +106,7 @@ func (m *Machine) tryAt(e *entry) time.Duration {
 		return m.now
 	case r.failing():
 		return r.at
-	case e.of.lineDue(m.now):
+	case e.of.placesDue(m.now):
 		return m.now
 	default:
 		return min(r.at, e.gatherEnd(), e.of.refreshAt())

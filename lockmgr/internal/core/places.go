@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A line is the special state of a name of kind Fair: what this manager knows of its places in the
-// queue of the server. The name keeps the line while the name is of kind Fair.
+// places are the special state of a name of kind Fair: what this manager knows of its places in the
+// queue of the server. The name keeps the places while the name is of kind Fair.
 //
 // # Places
 //
@@ -55,7 +55,7 @@ import (
 // waits, the server remembers the ID of the newest script of each manager. So an older script that
 // runs late joins nothing. If the queue was empty in the meantime, the late script may join a place
 // that is over. The place goes with its deadline.
-type line struct {
+type places struct {
 	// joined is the largest number whose place a confirmed script has joined. Larger numbers join
 	// again.
 	joined uint64
@@ -123,30 +123,30 @@ type Line struct {
 	again bool // an earlier script was sent that joins some of Join
 }
 
-// line returns the line of a name of kind Fair, or nil.
-func (n *name) line() *line {
-	l, _ := n.details.special.(*line)
-	return l
+// places returns the places of a name of kind Fair, or nil.
+func (n *name) places() *places {
+	p, _ := n.details.special.(*places)
+	return p
 }
 
-func (fair) details(n *name) *details { return new(line).dropped(n) }
+func (fair) details(n *name) *details { return new(places).dropped(n) }
 
-func (l *line) dropped(*name) *details {
-	*l = line{}
-	l.noDetails = details{special: l, grants: &l.grants}
-	return &l.noDetails
+func (p *places) dropped(*name) *details {
+	*p = places{}
+	p.noDetails = details{special: p, grants: &p.grants}
+	return &p.noDetails
 }
 
-// mustJoin makes the details of the name of a fair lock if a script must give a new request a place.
-func (n *name) mustJoin() {
-	if n.line() != nil && n.entry.phase != idle {
+// detailsForPlace makes the details of the name of a fair lock if a script must give a new request a place.
+func (n *name) detailsForPlace() {
+	if n.places() != nil && n.entry.phase != idle {
 		n.makeDetails()
 	}
 }
 
 // fill sets op.Line, and gives a number to each request that joins. fill reuses spare unless spare
 // is nil.
-func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
+func (p *places) fill(m *Machine, e *entry, op *Op, spare *Line) {
 	if op.Verb == VerbRenew {
 		return
 	}
@@ -155,8 +155,8 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		x = new(Line)
 	}
 	op.Line = x
-	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], l.leaving[:min(len(l.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
-	x.Tell = op.Verb != VerbAcquire && l.passed
+	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], p.leaving[:min(len(p.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
+	x.Tell = op.Verb != VerbAcquire && p.passed
 	if x.Secret = m.cfg.GrantSecret; x.Secret != "" {
 		x.GrantLease = min(m.cfg.GrantLease, m.cfg.Lease)
 		x.Fenced = n.queue.head != nil && n.queue.head.Fenced
@@ -166,11 +166,11 @@ func (l *line) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		x.Pass = e.hold == nil
 		x.Once = op.Verb == VerbAcquire && n.queue.head.Once
 		// Places that join again must be sorted: see fair.lua.
-		x.again = len(x.Join) > 0 && x.Join[0] <= l.sent
-		l.sent = max(l.sent, x.lastJoin())
-		if x.Refresh = n.queue.head != nil && (m.now >= l.refreshAt || x.again); x.Refresh {
-			l.refreshAt = m.now + m.cfg.PlaceTime/4
-			x.Places = n.placesUpTo(max(l.joined, x.lastJoin()), op.Number)
+		x.again = len(x.Join) > 0 && x.Join[0] <= p.sent
+		p.sent = max(p.sent, x.lastJoin())
+		if x.Refresh = n.queue.head != nil && (m.now >= p.refreshAt || x.again); x.Refresh {
+			p.refreshAt = m.now + m.cfg.PlaceTime/4
+			x.Places = n.placesUpTo(max(p.joined, x.lastJoin()), op.Number)
 		}
 	}
 	x.Before = m.lastNumber + 1
@@ -214,12 +214,12 @@ func (n *name) firstPlaced() *Request {
 // join appends the numbers of the requests that have no place yet, or may have none, and gives
 // numbers to requests without a number. The appended requests are the last of the queue.
 func (m *Machine) join(n *name, out []uint64) []uint64 {
-	l := n.line()
+	p := n.places()
 	r := n.queue.tail
-	if !l.without(r) {
+	if !p.without(r) {
 		return out
 	}
-	for l.without(r.prev) {
+	for p.without(r.prev) {
 		r = r.prev
 	}
 	for ; r != nil && len(out) < mostMoved; r = r.next {
@@ -233,146 +233,146 @@ func (m *Machine) join(n *name, out []uint64) []uint64 {
 
 // without reports whether there is a request, and the request waits for a place, as far as is
 // known.
-func (l *line) without(r *Request) bool {
-	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > l.joined)
+func (p *places) without(r *Request) bool {
+	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > p.joined)
 }
 
-// lineDue reports whether a script must change the places of the name now.
-func (n *name) lineDue(now time.Duration) bool {
-	l := n.line()
-	return l != nil && (len(l.leaving) > 0 || l.without(n.queue.tail) || now >= n.refreshAt())
+// placesDue reports whether a script must change the places of the name now.
+func (n *name) placesDue(now time.Duration) bool {
+	p := n.places()
+	return p != nil && (len(p.leaving) > 0 || p.without(n.queue.tail) || now >= n.refreshAt())
 }
 
 // refreshAt returns when the deadlines of the name's places are to be moved, or Forever.
 func (n *name) refreshAt() time.Duration {
-	if l := n.line(); l != nil && n.queue.tail != nil && !n.queue.tail.Once {
-		return l.refreshAt
+	if p := n.places(); p != nil && n.queue.tail != nil && !n.queue.tail.Once {
+		return p.refreshAt
 	}
 	return Forever
 }
 
-// lineAt returns when a script of a held entry must change the places, or Forever.
-func (n *name) lineAt(u *upkeep, now time.Duration) time.Duration {
-	if n.lineDue(now) {
+// placesAt returns when a script of a held entry must change the places, or Forever.
+func (n *name) placesAt(u *upkeep, now time.Duration) time.Duration {
+	if n.placesDue(now) {
 		return u.nextTransfer // the last script has failed
 	}
 	return n.refreshAt()
 }
 
 // answered notes what a script has done to the places of a name.
-func (l *line) answered(m *Machine, r *Reply) {
+func (p *places) answered(m *Machine, r *Reply) {
 	x, n := r.Op.Line, r.Op.entry.of
 	if x != nil && r.Ran == Yes {
-		l.ranAt(r.Op.Sent)
+		p.ranAt(r.Op.Sent)
 	}
 	switch {
 	case x == nil:
 		return
 	case r.Ran != Yes:
-		l.unanswered(m, r)
+		p.unanswered(m, r)
 		return
 	case r.OtherKind: // the script has done nothing
 		if !x.again {
-			l.notJoined(n, x.Join)
+			p.notJoined(n, x.Join)
 		}
 		return
 	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // nor has a transfer that finds no record of ours
 		return
 	}
-	if l.cleared = max(l.cleared, x.Before); r.OK && r.Op.Number == l.cleared {
-		l.cleared++ // the place of the new holder
+	if p.cleared = max(p.cleared, x.Before); r.OK && r.Op.Number == p.cleared {
+		p.cleared++ // the place of the new holder
 	}
-	l.joined = max(l.joined, x.lastJoin())
+	p.joined = max(p.joined, x.lastJoin())
 	if r.Missing && !x.Once {
-		l.joined = 0 // all places join again; those that are in the queue stay where they are
+		p.joined = 0 // all places join again; those that are in the queue stay where they are
 	}
-	l.leaving = slices.DeleteFunc(l.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
-	l.front = 0
+	p.leaving = slices.DeleteFunc(p.leaving, func(number uint64) bool { return slices.Contains(x.Leave, number) })
+	p.front = 0
 	if r.OK {
-		l.front, l.frontUntil = r.Front, r.Op.Sent+m.cfg.PlaceTime/2
+		p.front, p.frontUntil = r.Front, r.Op.Sent+m.cfg.PlaceTime/2
 	}
 	if r.Op.Verb != VerbRelease {
-		l.mixed = r.Mixed
+		p.mixed = r.Mixed
 	}
 }
 
 // unanswered notes that a script has not run, or may run late.
-func (l *line) unanswered(m *Machine, r *Reply) {
+func (p *places) unanswered(m *Machine, r *Reply) {
 	if r.Ran == Maybe && r.Op.Verb == VerbAcquire {
 		if first := r.Op.entry.of.queue.head; first != nil && first.own.Number == r.Op.Number {
 			first.own.unsure = true
 		}
 	}
 	if r.Op.Line.Refresh {
-		l.refreshAt = m.now // the next script moves the deadlines
+		p.refreshAt = m.now // the next script moves the deadlines
 	}
 }
 
 // notJoined notes that no script has joined the numbers, so no script needs to remove the numbers.
-func (l *line) notJoined(n *name, numbers []uint64) {
+func (p *places) notJoined(n *name, numbers []uint64) {
 	isOne := func(number uint64) bool { return slices.Contains(numbers, number) }
 	for r := n.queue.head; r != nil; r = r.next {
 		if isOne(r.own.Number) {
 			r.own.Number = 0
 		}
 	}
-	l.leaving = slices.DeleteFunc(l.leaving, isOne)
+	p.leaving = slices.DeleteFunc(p.leaving, isOne)
 }
 
 // hearOthers subscribes if a transfer has reported that others come next.
 func (m *Machine) hearOthers(n *name) {
-	if l := n.line(); l != nil && l.front == 0 && n.queue.head != nil {
-		l.hear(m, n)
+	if p := n.places(); p != nil && p.front == 0 && n.queue.head != nil {
+		p.hear(m, n)
 	}
 }
 
 // leavePlace notes that a request has left the queue of the manager, for a grant or without one.
 func (n *name) leavePlace(r *Request) {
-	if l := n.line(); l != nil && r.own.Number != 0 && !r.Once {
-		l.leaving = append(l.leaving, r.own.Number)
+	if p := n.places(); p != nil && r.own.Number != 0 && !r.Once {
+		p.leaving = append(p.leaving, r.own.Number)
 	}
 }
 
 // takePlace notes, after leavePlace, that the request is granted. The request's place was first.
 // The scripts remove the place as a place that is over.
 func (n *name) takePlace(r *Request) {
-	l := n.line()
-	if l == nil {
+	p := n.places()
+	if p == nil {
 		return
 	}
-	l.passed = r.Passed
-	if last := len(l.leaving) - 1; last >= 0 && l.leaving[last] == r.own.Number {
-		l.leaving = l.leaving[:last]
+	p.passed = r.Passed
+	if last := len(p.leaving) - 1; last >= 0 && p.leaving[last] == r.own.Number {
+		p.leaving = p.leaving[:last]
 	}
 	if !r.Once {
-		l.last = max(l.last, r.own.Number)
+		p.last = max(p.last, r.own.Number)
 	}
 }
 
 // leftovers reports whether places that are over may be in the queue.
-func (l *line) leftovers(n *name) bool {
-	return n.queue.head == nil && (len(l.leaving) > 0 || l.last >= max(l.cleared, 1))
+func (p *places) leftovers(n *name) bool {
+	return n.queue.head == nil && (len(p.leaving) > 0 || p.last >= max(p.cleared, 1))
 }
 
 // givenUp forgets the places that are over: the places have expired, or are left to expire.
-func (l *line) givenUp() { l.leaving, l.last = nil, 0 }
+func (p *places) givenUp() { p.leaving, p.last = nil, 0 }
 
 // behind reports whether a transfer must ask the server before an entry passes to a request. Others
 // may come before the request, or an unanswered transfer may still give the lock back.
 func (m *Machine) behind(e *entry, r *Request) bool {
-	l := e.of.line()
-	if l == nil || r.own.Number == e.number {
+	p := e.of.places()
+	if p == nil || r.own.Number == e.number {
 		return false
 	}
-	return r.own.Number == 0 || r.own.Number > min(l.front, l.joined) || m.now >= l.frontUntil || e.upkeep().unknown.replaced()
+	return r.own.Number == 0 || r.own.Number > min(p.front, p.joined) || m.now >= p.frontUntil || e.upkeep().unknown.replaced()
 }
 
 // takes gives the first request the place that was granted.
-func (l *line) takes(n *name, place uint64) bool {
+func (p *places) takes(n *name, place uint64) bool {
 	if !n.movesUp(place) {
 		return false
 	}
-	l.cleared, l.front = max(l.cleared, place+1), 0
+	p.cleared, p.front = max(p.cleared, place+1), 0
 	return true
 }
 
@@ -389,7 +389,7 @@ func (n *name) movesUp(place uint64) bool {
 		return true
 	}
 	for r := n.queue.head; r != nil; r = r.next {
-		n.line().refuse(r.own.Number)
+		n.places().leave(r.own.Number)
 		r.own.Number, r.own.unsure = 0, false
 		if from != nil { // r moves up to the place of from
 			r.own.Number, r.own.unsure = from.own.Number, from.own.unsure
@@ -410,19 +410,19 @@ func (n *name) placed(place uint64) *Request {
 	return nil
 }
 
-// refuse arranges that the next script removes a place, or the record that was granted to the
+// leave arranges that the next script removes a place, or the record that was granted to the
 // place.
-func (l *line) refuse(place uint64) {
-	if place != 0 && !slices.Contains(l.leaving, place) {
-		l.leaving = append(l.leaving, place)
+func (p *places) leave(place uint64) {
+	if place != 0 && !slices.Contains(p.leaving, place) {
+		p.leaving = append(p.leaving, place)
 	}
 }
 
 // told arranges that a script removes the record of a grant for which nobody waits: a script that
 // ran late has joined the place.
-func (l *line) told(m *Machine, n *name, ev Wake) {
+func (p *places) told(m *Machine, n *name, ev Wake) {
 	if e, g := &n.entry, ev.Grant; g.Number != 0 && e.phase != held && e.phase != passing && n.placed(g.Number) == nil {
-		l.refuse(g.Number)
+		p.leave(g.Number)
 		if e.phase == idle {
 			m.release(e)
 		}
@@ -430,27 +430,27 @@ func (l *line) told(m *Machine, n *name, ev Wake) {
 }
 
 // means keeps the grant of an event, and drops an event of the channel of an earlier place.
-func (l *line) means(n *name, ev Wake) (Wake, bool) {
+func (p *places) means(n *name, ev Wake) (Wake, bool) {
 	if ev.Grant.Number != 0 {
-		l.newest = ev.Grant
+		p.newest = ev.Grant
 	}
 	if ev.Place == 0 {
 		return ev, true
 	}
 	ev.Subscribed = n.sub == subOn // to the channel of the manager
-	return ev, ev.Place == l.ear
+	return ev, ev.Place == p.ear
 }
 
-func (l *line) unsubscribed(m *Machine, n *name) { m.hearPlace(n, 0) }
+func (p *places) unsubscribed(m *Machine, n *name) { m.hearPlace(n, 0) }
 
 // hear subscribes to the channels with the release for the first request: the channel of the
 // manager and, if clients take part that know only the channels of single places, the channel of
 // the first place.
-func (l *line) hear(m *Machine, n *name) {
+func (p *places) hear(m *Machine, n *name) {
 	place := uint64(0)
 	if r := n.queue.head; r != nil && !m.closing {
 		m.subscribe(n)
-		if l.mixed && !r.Once {
+		if p.mixed && !r.Once {
 			place = r.own.Number
 		}
 	}
@@ -460,15 +460,15 @@ func (l *line) hear(m *Machine, n *name) {
 // hearPlace subscribes to the channel of place instead of the present place's, or to no place's
 // channel if place is zero.
 func (m *Machine) hearPlace(n *name, place uint64) {
-	l := n.line()
-	if place == l.ear {
+	p := n.places()
+	if place == p.ear {
 		return
 	}
-	if l.ear != 0 {
+	if p.ear != 0 {
 		m.stats.Subscriptions--
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: l.ear})
+		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: p.ear})
 	}
-	l.ear = place
+	p.ear = place
 	if place != 0 {
 		m.stats.Subscriptions++
 		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: place})
@@ -478,7 +478,7 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 // waitingPlace returns the place of the first request, or zero. mayCarry leaves the place out: a
 // late copy of the script could run while the first request holds the lock.
 func (e *entry) waitingPlace() uint64 {
-	if r := e.of.queue.head; r != nil && e.of.line() != nil {
+	if r := e.of.queue.head; r != nil && e.of.places() != nil {
 		return r.own.Number
 	}
 	return 0

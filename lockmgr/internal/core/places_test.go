@@ -126,7 +126,7 @@ func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
 	require.True(t, granted[1])
 	step(Unlock{Request: all[0]})
 	require.True(t, scripts[len(scripts)-1].Line.Pass)
-	m.names["f"].line().front = 4 // an earlier answer may have said so
+	m.names["f"].places().front = 4 // an earlier answer may have said so
 	answer(Reply{Ran: Maybe, Err: errUnanswered})
 	step(Cancel{all[1]})
 	now = time.Second
@@ -141,7 +141,7 @@ func TestLine_RequestWithoutAPlaceIsBehind(t *testing.T) {
 	s := newLineServer(t)
 	s.crowd(3)
 	e := &s.m.names["f"].entry
-	l := e.of.line()
+	l := e.of.places()
 	l.front, l.joined, l.frontUntil = 100, 100, Forever
 	r := e.of.queue.head
 	require.NotZero(t, r.own.Number)
