@@ -101,26 +101,18 @@ func (it *Item) errKind(n *name) error {
 // excludes reports whether an owner can't have an item while another owner has other.
 func (it *Item) excludes(other *Item) bool { return it.Side == Alone || other.Side == Alone }
 
-// excludes reports whether an owner of n, the name that asks, can't have the item while another
-// owner has the item under o.name. its and ours are the sides for single names, whose items have no
-// side.
-func (o *overlap) excludes(n *name, its, ours Side) bool {
-	if o.name.isSet() {
-		its = o.its.Side
-	}
-	if n.isSet() {
-		ours = o.ours.Side
-	}
-	return its == Alone || ours == Alone
-}
-
 // blocks reports whether h, a hold of o.name, keeps r waiting.
 func (o *overlap) blocks(r *Request, h *Hold) bool {
-	side := r.Side
-	if side == Shared && r.behindAlone() {
-		side = Alone // it waits with the one before it
+	its, ours := o.its, o.ours
+	if !o.name.isSet() { // the item of a single name has no side of its own
+		its.Side = h.Request.Side
 	}
-	return o.excludes(r.entry.of, h.Request.Side, side)
+	if !r.entry.of.isSet() {
+		if ours.Side = r.Side; r.behindAlone() {
+			ours.Side = Alone // r waits with the request before it
+		}
+	}
+	return its.excludes(&ours)
 }
 
 // heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.
