@@ -19,16 +19,16 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
 		Number: number, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0],
 	}
-	switch verb {
-	case VerbRenew:
-		m.stats.Renewals++
-	default:
-		if verb == VerbRelease {
-			if op.Reserve, op.Reserver = m.reserved(e); op.Reserve > 0 {
-				op.KeptAs = op.Reserver.Hold.Number
-			}
+	if verb == VerbRelease {
+		if op.Reserve, op.Reserver = m.reserved(e); op.Reserve > 0 {
+			op.KeptAs = op.Reserver.Hold.Number
 		}
+	}
+	if verb == VerbRenew {
+		m.stats.Renewals++
+	} else {
 		op.OtherNumbers = e.mayCarry(number, verb, op.Reserve > 0, op.OtherNumbers)
+		m.pace.sentOther(m.now)
 	}
 	e.of.details.special.fill(m, e, op, spare)
 	if verb == VerbAcquire {
@@ -37,9 +37,6 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 	e.flight, e.flightVerb = op.ID, verb
 	e.open = e.open || side == Shared
 	m.stats.Scripts++
-	if verb != VerbRenew {
-		m.pace.sentOther(m.now)
-	}
 	m.emit(Run{op})
 }
 
