@@ -190,7 +190,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	}
 	p.releaseAnswered(m.now)
 	if n.hasDetails() {
-		m.releasedBeside(&p.others, e, r)
+		m.runReleased(&p.others, e, r)
 	}
 }
 

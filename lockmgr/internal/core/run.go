@@ -120,35 +120,28 @@ func (m *Machine) newRun(e *entry) {
 	e.of.details.run.begin(m.now)
 }
 
-// releasedBeside notes what the answer to a release says of others.
-func (m *Machine) releasedBeside(o *outsiders, e *entry, r *Reply) {
+// runReleased notes what the answer to a release says of others, and ends the run if the answer
+// allows that. A release that ends a run of grants, and has handed on to nobody in the line, may
+// leave a client waiting that was never heard. So a pause begins.
+func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
+	run, back, most := &e.of.details.run, e.upkeep().giveBack, m.cfg.PassCount
 	if e.number != 0 {
 		o.had += m.now - e.runSince
 	}
-	run := &e.of.details.run
 	others := run.others
 	if r.OK {
 		others = m.othersOf(e.of, r.Subscribers)
 	}
-	if e.of.index() == nil { // beside an index another entry may pass on, and r does not count the line
-		run.others = others
-	}
-	m.runReleased(o, e, others, r.HandedOn)
-}
-
-// runReleased ends a run if the answer to a release allows that. A release that ends a run of
-// grants, and has handed on to nobody in the line, may leave a client waiting that was never heard.
-// So a pause begins.
-func (m *Machine) runReleased(o *outsiders, e *entry, others int64, handedOn bool) {
-	run, back, most := &e.of.details.run, e.upkeep().giveBack, m.cfg.PassCount
 	if x := e.of.index(); x != nil {
 		most *= max(1, x.held)
+	} else { // beside an index another entry may pass on, and r does not count the line
+		run.others = others
 	}
-	ended := handedOn || back || run.ended(most, m.now, &m.cfg)
+	ended := r.HandedOn || back || run.ended(most, m.now, &m.cfg)
 	if !ended || o.known(m.now, &m.cfg) {
-		return // advance ends the run
+		return // if an outsider is known, outsiders.advance ends the run
 	}
-	if !handedOn && (others > 0 || back && m.keptLong(e)) {
+	if !r.HandedOn && (others > 0 || back && m.keptLong(e)) {
 		o.pauseInCase(m.now, others, &m.cfg, &m.jitter)
 	}
 	run.begin(m.now)
