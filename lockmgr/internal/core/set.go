@@ -121,10 +121,7 @@ func (n *name) clearSignals() {
 // of the item that refused the last try may.
 func (n *name) worthTrying(ev Wake) bool {
 	s := n.set()
-	if s == nil || s.refusedBy == 0 {
-		return ev.Message
-	}
-	return ev.Message && s.refusedBy == ev.Item
+	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item)
 }
 
 // about returns err with the item of a set for which the last try was refused.
