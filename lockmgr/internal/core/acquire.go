@@ -30,7 +30,7 @@ func (m *Machine) waitOrAsk(e *entry) {
 	n := e.of
 	p := n.position()
 	switch {
-	case p != nil && p.newest.Number != 0 && m.takeGrant(e):
+	case p != nil && m.takeGrant(e):
 	case p != nil && p.mayWait(n, m.now):
 		m.becomeWaiting(e, p.standsUntil)
 	default:
@@ -191,7 +191,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	}
 	m.noticeOf(n, Notice{What: Refused, TTL: r.TTL})
 	switch {
-	case n.queue.head == nil, n.served(e):
+	case n.queue.head == nil, n.othersAsk(e):
 		m.releaseOrRest(e)
 	case r.Limit > 0: // the first one that is left has not been refused
 		m.ask(e)

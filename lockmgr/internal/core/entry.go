@@ -159,14 +159,17 @@ func (e *entry) recorded() bool {
 	return e.number == e.target() && e.side == e.of.rules().side(e)
 }
 
-// transferDue reports whether a transfer must record the present holder of the entry. A server that
-// is out of memory refuses transfers, but not renewals. So while transfers fail and a longer lease
-// is wanted, the entry is renewed under its present number. A renewal is not possible if an
-// unanswered transfer may have replaced the number.
+// transferDue reports whether a transfer must record the present holder of the entry. If transfers
+// fail, a renewal that is wanted comes first.
 func (e *entry) transferDue() bool {
 	u := e.upkeep()
-	return !e.recorded() && !(u.extend.want > 0 && u.retry.failing() && !u.unknown.replaced())
+	return !e.recorded() && !(u.extend.want > 0 && u.renewsInstead())
 }
+
+// renewsInstead reports whether a renewal under the present number stands in for a transfer that
+// fails: a server that is out of memory refuses transfers, but no renewals. No unanswered transfer
+// may have replaced the number.
+func (u *upkeep) renewsInstead() bool { return u.retry.failing() && !u.unknown.replaced() }
 
 // trust moves the deadline of the entry forward, and never back. Only transfer moves a deadline
 // back, before sending a script that may shorten the life of the record.

@@ -97,7 +97,7 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 		m.sendDue(e)
 	case !e.of.rules().transfers():
 		m.release(e)
-	case !lacks && u.retry.failing() && !u.unknown.replaced():
+	case !lacks && u.renewsInstead():
 		m.renewFirst(e, r)
 	default:
 		m.transferFirst(e, r)
@@ -117,9 +117,8 @@ func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
 	return m.short(e, r)
 }
 
-// renewFirst sends a renewal that looks for the record before the next holder gets the entry. The
-// renewal stands in for a refused transfer: a server that is out of memory refuses transfers, but
-// no renewals.
+// renewFirst sends a renewal that looks for the record before the next holder gets the entry, instead
+// of a transfer: see renewsInstead.
 func (m *Machine) renewFirst(e *entry, r *Request) {
 	if e.flight == 0 && m.now >= e.upkeep().retry.at {
 		m.renew(e, m.leaseOf(r))
@@ -138,7 +137,7 @@ func (m *Machine) startOver(e *entry) {
 	n := e.of
 	switch {
 	case e.flight != 0: // the answer leads here again
-	case n.queue.head != nil && !n.served(e):
+	case n.queue.head != nil && !n.othersAsk(e):
 		m.ask(e)
 	default:
 		m.releaseOrRest(e)
@@ -168,5 +167,5 @@ func (m *Machine) gone(e *entry) {
 // does not run.
 func (m *Machine) wanted(e *entry) bool {
 	r := e.of.queue.head
-	return r != nil && e.of.passesOn(e, r) && !m.isReserved(e) && !m.closing
+	return r != nil && e.of.rules().transfers() && e.of.rules().passes(e, r) && !m.isReserved(e) && !m.closing
 }

@@ -104,6 +104,7 @@ func (m *Machine) tellGrant(r *Request) {
 	}
 	for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
 		m.dequeue(q)
+		n.leavePlace(q)
 		m.askedAgain(n, q)
 	}
 	m.breakDeadlocks(r.Owner(), n)

@@ -66,7 +66,7 @@ func (n *name) hasRoom() bool { return len(n.details.extra) < n.rules().entries(
 // another returns an idle entry with which to ask for the first waiter, or nil. another returns nil
 // if enough entries are being asked for already.
 func (n *name) another() *entry {
-	if n.index() == nil || n.queue.head == nil || n.served(nil) {
+	if n.index() == nil || n.queue.head == nil || n.othersAsk(nil) {
 		return nil
 	}
 	return n.spare()
@@ -103,9 +103,9 @@ func (x *index) mostAsked(first *Request) (n int) {
 	return n
 }
 
-// served reports whether no further entry is to be asked for, because enough entries are asking,
-// waiting or passing. served is false for a name without an index.
-func (n *name) served(except *entry) bool {
+// othersAsk reports whether enough entries other than except are asking, waiting or passing, so that
+// no further entry is to be asked for. othersAsk is false for a name without an index.
+func (n *name) othersAsk(except *entry) bool {
 	x := n.index()
 	if x == nil {
 		return false

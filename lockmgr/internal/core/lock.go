@@ -49,14 +49,13 @@ func (m *Machine) serve(e *entry, r *Request) {
 		m.trySoon(e)
 	case e.of.queue.head != r:
 	case e.phase == idle:
-		if !e.of.served(e) {
+		if !e.of.othersAsk(e) {
 			m.waitOrAsk(e)
 		}
-	case e.phase == passing: // the record was kept
-		m.endPause(e, r)
-		m.passOn(e, nil)
-	case e.phase == releasing && r.Once: // r does not wait for a failed release
-		m.endPause(e, r)
+	case e.phase == passing, e.phase == releasing && r.Once: // a script has failed, and is due again
+		if r.Once && e.upkeep().retry.at > m.now { // r does not wait for the end of a pause
+			e.makeUpkeep().retry.at = m.now
+		}
 		m.proceed(e)
 	}
 }
@@ -65,6 +64,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 func (m *Machine) failQueued(r *Request, err error) {
 	n := r.entry.of
 	m.dequeue(r)
+	n.leavePlace(r)
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
 		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
@@ -117,7 +117,6 @@ func (m *Machine) dequeue(r *Request) {
 	if r.Explicit {
 		m.waits.remove(r)
 	}
-	n.leavePlace(r)
 	if next := n.queue.head; first && next != nil && next.easier(r.Side, int(r.own.Permits), r.takeOver()) {
 		m.tryAtOnce(n)
 	}

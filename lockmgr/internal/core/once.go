@@ -62,14 +62,6 @@ func (m *Machine) whyOccupied(n *name) error {
 	return ErrNotAcquired
 }
 
-// endPause ends the pause after a failed script if r has Once set, because r does not wait for the
-// end of a pause.
-func (m *Machine) endPause(e *entry, r *Request) {
-	if u := e.upkeep(); r.Once && u.retry.at > m.now {
-		e.makeUpkeep().retry.at = m.now
-	}
-}
-
 // takeImpatient reports whether a request in the queue may have Once set, and clears
 // details.impatient. The caller must grant or fail each request with Once set, or set
 // details.impatient again.

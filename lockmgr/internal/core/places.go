@@ -326,24 +326,21 @@ func (m *Machine) hearOthers(n *name) {
 	}
 }
 
-// leavePlace notes that a request has left the queue of the manager, for a grant or without one.
+// leavePlace notes that a request has left the queue of the manager without a grant of its place.
 func (n *name) leavePlace(r *Request) {
 	if p := n.places(); p != nil && r.own.Number != 0 && !r.Once {
 		p.leaving = append(p.leaving, r.own.Number)
 	}
 }
 
-// takePlace notes, after leavePlace, that the request is granted. The request's place was first.
-// The scripts remove the place as a place that is over.
+// takePlace notes that a request is granted. The request's place was first. The scripts remove the
+// place as a place that is over.
 func (n *name) takePlace(r *Request) {
 	p := n.places()
 	if p == nil {
 		return
 	}
 	p.passed = r.Passed
-	if last := len(p.leaving) - 1; last >= 0 && p.leaving[last] == r.own.Number {
-		p.leaving = p.leaving[:last]
-	}
 	if !r.Once {
 		p.last = max(p.last, r.own.Number)
 	}

@@ -16,16 +16,14 @@ func (m *Machine) renewDueLocks() {
 		m.pace.over()
 	}
 	for _, e := range m.due {
-		switch {
+		switch u := e.upkeep(); {
 		case !e.watched():
 			// The next watched holder puts e back.
 		case e.flight != 0:
 			m.renewals.Schedule(e, m.now, m.now)
-		case !e.recorded() && (!e.upkeep().retry.failing() || e.upkeep().unknown.replaced()):
-			// A transfer is due, and renews as well. A server that is out of memory refuses
-			// transfers. After a refusal the entry is renewed under its present number.
+		case !e.recorded() && !u.renewsInstead(): // a transfer is due, and renews as well
 			m.renewals.Schedule(e, m.now, m.now)
-			if m.now >= e.upkeep().retry.at || !e.upkeep().retry.failing() {
+			if m.now >= u.retry.at || !u.retry.failing() {
 				m.transferTo(e)
 			}
 		case m.renewDue(e) > m.now:

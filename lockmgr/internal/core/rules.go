@@ -70,11 +70,6 @@ func (usual) ownDetails(n *name) *details {
 	return &d
 }
 
-// passesOn reports whether an entry without a hold can pass to a request in memory.
-func (n *name) passesOn(e *entry, r *Request) bool {
-	return n.rules().transfers() && n.rules().passes(e, r)
-}
-
 // rules returns the rules of the name's kind.
 func (n *name) rules() rules { return rulesOf[n.kind] }
 

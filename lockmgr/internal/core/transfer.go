@@ -198,7 +198,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	}
 	m.failWith(e, r)
 	if head := n.queue.head; r.Final && !forTokens && head != nil {
-		if m.short(e, head) || u.unknown.replaced() { // no renewal stands in for the transfer: see handTo
+		if m.short(e, head) || !u.renewsInstead() {
 			m.passRefused(e)
 		}
 	}

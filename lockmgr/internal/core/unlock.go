@@ -148,7 +148,7 @@ func (m *Machine) afterRelease(e *entry) {
 	switch {
 	case n.details.special.leftovers(n): // requests have left while the release was in flight
 		m.release(e)
-	case n.queue.head == nil, m.closing, n.served(e):
+	case n.queue.head == nil, m.closing, n.othersAsk(e):
 		m.rest(e)
 	default:
 		m.waitOrAsk(e)
@@ -169,7 +169,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	if !releaseRefused {
 		m.failImpatient(n, r.Err)
 	}
-	mayPass := m.wanted(e) && !e.servedByOther()
+	mayPass := m.wanted(e) && !e.leftToOthers()
 	switch {
 	case m.now >= goneBy, m.closesWithout(e, r):
 		m.leaveRecord(e, r.Err)
@@ -183,9 +183,9 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	}
 }
 
-// servedByOther reports whether the waiting requests wait for other entries, and not for the
+// leftToOthers reports whether the waiting requests wait for other entries, and not for the
 // release of this one.
-func (e *entry) servedByOther() bool { return e.number == 0 && e.of.served(e) }
+func (e *entry) leftToOthers() bool { return e.number == 0 && e.of.othersAsk(e) }
 
 // closesWithout reports whether the manager is closing and gives up a failed release: the manager
 // does not wait for a server that refuses, or that has failed for long.
