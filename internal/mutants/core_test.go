@@ -64,7 +64,7 @@ var coreMutants = []mutant{
 	{"deadlock", "not looked for when an owner begins to hold", machine, "Machine.tellGrant", "m.breakDeadlocks(r.Owner(), n)", "", seeds},
 
 	{"read-write", "readers join a writer", machine, "readWrite.joins", " && k.side(e) == Shared", "", rwSeeds},
-	{"read-write", "a reader's entry passes to a writer", machine, "readWrite.passes", "r.Side == Shared || !e.open", "true", rwSeeds},
+	{"read-write", "a reader's entry passes to a writer", machine, "readWrite.passes", "r.Side == Shared || !e.mayBeShared", "true", rwSeeds},
 	{"read-write", "joins what may be gone", machine, "Machine.prepareJoin", "case !needsTransfer && !u.doubt.open():", "case !needsTransfer:", rwSeeds},
 	{"read-write", "the first to leave releases", machine, "Machine.unlock", "e.hold != nil", "e.hold != nil && false", rwSeeds},
 	{"read-write", "readers go on joining though others wait", machine, "Machine.admit", "run == runIsOver && !u.writerWaits", "false", stories},
@@ -90,7 +90,7 @@ var coreMutants = []mutant{
 	{"fair lock", "a grant by message counts from the message", machine, "Machine.takeGrant", "later(g.Sent, g.Elapsed-g.Elapsed/100)", "m.now", fairSeeds},
 	{"fair lock", "a grant by message of a fast clock", machine, "Machine.takeGrant", "g.Elapsed-g.Elapsed/100", "g.Elapsed", stories},
 	{"fair lock", "a grant by message from before an answer", machine, "Machine.takeGrant", "g.Sent < all.ran || ", "", stories},
-	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && wanted > g.Lease", "false", stories},
+	{"fair lock", "a grant by message keeps its short lease", machine, "Machine.takeGrant", "e.phase == held && lease > g.Lease", "false", stories},
 	{"fair lock", "a grant by message for whoever is first", machine, "Machine.takeGrant", "!n.details.special.takes(n, g.Number) || ", "", stories},
 	{"fair lock", "a grant while the lock is held is no reason to look", machine, "Machine.wakeEntry", "e.phase == passing && ev.Grant.Number != 0", "ev.Grant.Number != 0", stories},
 	{"fair lock", "a hold has the number of an acquire that may run", machine, "Machine.numberOf", "h.unsure", "false", stories},

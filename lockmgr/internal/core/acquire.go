@@ -78,7 +78,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 	case !r.OK:
 		m.othersHold(e, r)
 	default:
-		e.number, e.side, e.open = op.Number, op.Side, op.Side == Shared
+		e.number, e.side, e.mayBeShared = op.Number, op.Side, op.Side == Shared
 		e.runSince = m.now
 		e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
 		if op.Tokens > 0 {
@@ -95,7 +95,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 			u.retry.succeeded()
 			u.life.long, u.life.until = false, later(m.now, op.Lease)
 			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass, u.grants, u.writerWaits = 0, 0, false
+			u.firstPass, u.count, u.writerWaits = 0, 0, false
 			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
 		}
 		m.passOn(e, op)
@@ -117,15 +117,15 @@ func (m *Machine) takeGrant(e *entry) bool {
 	if !n.details.special.takes(n, g.Number) || g.Sent < all.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
 		return false
 	}
-	wanted := m.leaseOf(n.queue.head)
+	lease := m.leaseOf(n.queue.head)
 	op := &Op{Verb: VerbAcquire, Side: n.queue.head.Side, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
 	if g.Token > 0 {
 		op.Tokens = 1
 	}
 	m.acquired(e, &Reply{Op: op, Ran: Yes, OK: true, Token: g.Token})
-	if e.phase == held && wanted > g.Lease {
+	if e.phase == held && lease > g.Lease {
 		x := &e.upkeep().extend
-		x.later, x.laterAt = max(x.later, wanted), since+g.Lease/8
+		x.later, x.laterAt = max(x.later, lease), since+g.Lease/8
 	}
 	return true
 }
@@ -201,7 +201,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		// the lock may have been released after the refusal. Or the refused request has left the
 		// queue, and the next one may be granted.
 		m.ask(e)
-	case n.index() == nil && n.outsiders().repeat(m.now, &m.cfg):
+	case n.index() == nil && n.outsiders().takeRepeat(m.now, &m.cfg):
 		m.ask(e)
 	default:
 		m.subscribe(n)

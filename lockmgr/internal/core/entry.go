@@ -39,8 +39,8 @@ type entry struct {
 	woken      bool // a wake-up came while a try or a transfer was in flight
 	retried    bool // an earlier release of this phase may have run
 
-	side Side // on the server, by the last confirmed script
-	open bool // a script may have made it Shared on the server, even if side is Alone
+	side        Side // on the server, by the last confirmed script
+	mayBeShared bool // on the server: a script may have made it Shared, even if side is Alone
 
 	extraPos uint16 // the position in details.extra, from 1; zero for the first entry
 
@@ -90,10 +90,10 @@ type upkeep struct {
 	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
 	// the entry came to us. firstPass is zero before. See keptLong.
 	firstPass time.Duration
-	// grants is how many requests have got the entry since the entry came to us, since newRun, or
+	// count is how many requests have got the entry since the entry came to us, since newRun, or
 	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not
-	// grants.
-	grants int
+	// count.
+	count int
 	// claims make the record live for longer than the watched holds need: see claim.
 	claims []claim
 	// freeSince is when the last hold of the entry ended.

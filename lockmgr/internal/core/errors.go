@@ -22,12 +22,12 @@ var (
 	// ErrTooLate is wrapped by the public package.
 	ErrTooLate = errors.New("the answer took longer than the lease")
 
-	errExpired = fmt.Errorf("%w: it ran out before a renewal was confirmed", ErrLeaseLost)
-	errOver    = fmt.Errorf("%w: its fixed lease is over", ErrLeaseLost)
-	errMaxHold = fmt.Errorf("%w: its MaxHold is over", ErrLeaseLost)
-	errGone    = fmt.Errorf("%w: the key was removed or taken over", ErrLeaseLost)
-	errReturn  = fmt.Errorf("%w: a permit was given back by its ID, or removed", ErrLeaseLost)
-	errCancel  = errors.New("lockmgr: request cancelled")
+	errExpired  = fmt.Errorf("%w: it ran out before a renewal was confirmed", ErrLeaseLost)
+	errOver     = fmt.Errorf("%w: its fixed lease is over", ErrLeaseLost)
+	errMaxHold  = fmt.Errorf("%w: its MaxHold is over", ErrLeaseLost)
+	errGone     = fmt.Errorf("%w: the key was removed or taken over", ErrLeaseLost)
+	errReturned = fmt.Errorf("%w: a permit was given back by its ID, or removed", ErrLeaseLost)
+	errCancel   = errors.New("lockmgr: request cancelled")
 )
 
 // A Wait is one edge of a deadlock: an owner that waits for a name of which another owner has a

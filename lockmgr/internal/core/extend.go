@@ -50,9 +50,9 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	}
 	lease := x.later
 	x.later = 0
-	short := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // not renewed since a grant by message
+	byMessage := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // not renewed since a grant by message
 	for h := range e.holds {
-		if short || !h.watched && h.Request.Ends > e.until {
+		if byMessage || !h.watched && h.Request.Ends > e.until {
 			m.extendSoon(e, lease)
 			break
 		}

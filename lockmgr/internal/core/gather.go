@@ -30,7 +30,7 @@ import "time"
 // pauses. The kept records expire when the time is over. No caller is told.
 type gathering struct {
 	by        *entry        // the entry that gathers, or nil
-	had       time.Duration // when an entry last had, or began to release, all that it wanted
+	lastHad   time.Duration // when an entry last had, or began to release, all that it wanted
 	until     time.Duration // while an entry gathers: when it must give back
 	notBefore time.Duration // when an entry may gather again
 	vain      int           // attempts for permits since the last grant
@@ -76,7 +76,7 @@ func (m *Machine) gatherFor(e *entry) time.Duration {
 // served does not count.
 func (m *Machine) waited(n *name, g *gathering) time.Duration {
 	if r := n.queue.head; r != nil {
-		return m.now - max(r.Asked, g.had)
+		return m.now - max(r.Asked, g.lastHad)
 	}
 	return 0
 }
@@ -143,7 +143,7 @@ func (m *Machine) gatherAcquired(e *entry) {
 	if g.kept != 0 {
 		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken the kept part over
 	}
-	g.notBefore, g.vain, g.had = 0, 0, m.now
+	g.notBefore, g.vain, g.lastHad = 0, 0, m.now
 	m.stopGathering(e)
 }
 

@@ -63,7 +63,7 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	n, u := e.of, e.upkeep()
 	run := m.decideRun(e)
 	if run == runIsOver {
-		m.noticeOf(n, Notice{What: StoodBack, N: u.grants})
+		m.noticeOf(n, Notice{What: StoodBack, N: u.count})
 		m.stats.StoodBack++
 	}
 	switch {
@@ -163,9 +163,9 @@ func (m *Machine) gone(e *entry) {
 	m.passOn(e, nil)
 }
 
-// wanted reports whether the first waiter may have an entry that is to be released, if the release
+// mayKeep reports whether the first waiter may have an entry that is to be released, if the release
 // does not run.
-func (m *Machine) wanted(e *entry) bool {
+func (m *Machine) mayKeep(e *entry) bool {
 	r := e.of.queue.head
 	return r != nil && e.of.rules().transfers() && e.of.rules().passes(e, r) && !m.isReserved(e) && !m.closing
 }

@@ -161,8 +161,8 @@ func (m *Machine) tellDue(h *health, asked time.Duration) time.Duration {
 	return later(max(asked, h.failingSince), m.cfg.RetryTime)
 }
 
-// tellAt returns when tellOfServers has something to do.
-func (m *Machine) tellAt() time.Duration {
+// nextTell returns when tellOfServers has something to do.
+func (m *Machine) nextTell() time.Duration {
 	at := Forever
 	if m.stats.Waiting > 0 || m.unlocks > 0 || m.closing && !m.closed {
 		for i := range m.shards {

@@ -41,7 +41,7 @@ func (m *Machine) grant(e *entry, r *Request) {
 	// A hold that joins a hold does not count as a grant, unless no run has begun.
 	if n.hasDetails() && (h.next() == nil || n.details.run.count == 0) {
 		n.details.run.grant(m.now)
-		e.upkeep().grants++
+		e.upkeep().count++
 	}
 	m.tellGrant(r)
 }
@@ -287,7 +287,7 @@ func (m *Machine) proceed(e *entry) {
 	case passing:
 		m.passOn(e, nil)
 	case releasing:
-		if m.wanted(e) && !e.upkeep().giveBack {
+		if m.mayKeep(e) && !e.upkeep().giveBack {
 			m.passOn(e, nil) // the request has come meanwhile
 		} else {
 			m.sendRelease(e)

@@ -40,7 +40,7 @@ const (
 // details is the state that a name needs only if the name is contended, passed on, fenced, or has
 // met a failure.
 type details struct {
-	own     bool // not shared with other names
+	made    bool // by makeDetails
 	special special
 	// These are parts of special, or nil if the kind has no such part.
 	position  *position
@@ -67,13 +67,13 @@ func (n *name) heapPos() *int32 { return &n.pos }
 
 // hasDetails reports whether the name has details of its own. A name gets details when first
 // contended, passed on or fenced, or after a failure.
-func (n *name) hasDetails() bool { return n.details.own }
+func (n *name) hasDetails() bool { return n.details.made }
 
 // makeDetails returns the name's details for writing. The first call makes the details.
 func (n *name) makeDetails() *details {
 	if !n.hasDetails() {
 		n.details = n.rules().ownDetails(n)
-		n.details.own = true
+		n.details.made = true
 		for r := n.queue.head; r != nil; r = r.next {
 			n.queued(r)
 		}

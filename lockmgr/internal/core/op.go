@@ -35,7 +35,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 		op.Gather, op.TakeOver = m.gatherFor(e), e.of.queue.head.takeOver()
 	}
 	e.flight, e.flightVerb = op.ID, verb
-	e.open = e.open || side == Shared
+	e.mayBeShared = e.mayBeShared || side == Shared
 	m.stats.Scripts++
 	m.emit(Run{op})
 }

@@ -18,7 +18,7 @@ type outsiders struct {
 	lost            int           // repeated tries since the last grant
 	vain            uint          // pauses for subscribers in a row in which nobody was heard
 	wideAt          time.Duration // when a pause is to be long enough for clients far away
-	had             time.Duration // for how long we had a lock since the last pause, without the present hold
+	hadFor          time.Duration // for how long we had a lock since the last pause, without the present hold
 }
 
 // known reports whether an outsider was heard of late.
@@ -26,11 +26,11 @@ func (o *outsiders) known(now time.Duration, cfg *Config) bool {
 	return o.heard > 0 && now-o.heard < cfg.ShareEvery
 }
 
-// hear notes that an outsider has released something.
-func (o *outsiders) hear(now time.Duration, r *run, cfg *Config) {
+// noteHeard notes that an outsider has released something.
+func (o *outsiders) noteHeard(now time.Duration, r *run, cfg *Config) {
 	if !o.known(now, cfg) {
 		r.begin(now)
-		o.had = 0
+		o.hadFor = 0
 	}
 	o.heard, o.vain = now, 0
 	// After 16 repeats in vain one message in 16 allows repeats.
@@ -40,18 +40,18 @@ func (o *outsiders) hear(now time.Duration, r *run, cfg *Config) {
 	}
 }
 
-// held notes that an outsider has what a try was for. A pause that has ended early goes on.
-func (o *outsiders) held(now time.Duration, cfg *Config) {
+// noteRefused notes that an outsider has what a try was for. A pause that has ended early goes on.
+func (o *outsiders) noteRefused(now time.Duration, cfg *Config) {
 	o.vain = 0
 	if o.known(now, cfg) {
 		o.until = max(o.until, o.end)
 	}
 }
 
-// repeat reports whether a refused try is repeated at once. A client may ask again as soon as it
+// takeRepeat reports whether a refused try is repeated at once, and counts the repeat. A client may ask again as soon as it
 // has released. Its message reaches us too late, so the client is always first. By chance the
 // repeated try runs between its release and its next acquire.
-func (o *outsiders) repeat(now time.Duration, cfg *Config) bool {
+func (o *outsiders) takeRepeat(now time.Duration, cfg *Config) bool {
 	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
 		return false
 	}
@@ -117,8 +117,8 @@ func (m *Machine) advanceOutsiders(n *name) {
 		if n.entry.number != 0 {
 			has = m.now - n.entry.runSince
 		}
-		if o.advance(m.now, o.had+has, r, 1, &m.cfg) {
-			o.had = -has // the release of the present hold adds all of it
+		if o.advance(m.now, o.hadFor+has, r, 1, &m.cfg) {
+			o.hadFor = -has // the release of the present hold adds all of it
 		}
 	}
 }

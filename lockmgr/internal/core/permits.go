@@ -27,7 +27,7 @@ const mostEntries = 1024
 func (permits) entries() int                  { return mostEntries }
 func (permits) again(*Hold, *Request) outcome { return never }
 func (permits) waitsFor(*Request, *Hold) bool { return false }
-func (permits) gone() error                   { return errReturn }
+func (permits) gone() error                   { return errReturned }
 
 func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Permits }
 

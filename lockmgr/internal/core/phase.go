@@ -65,7 +65,7 @@ func (m *Machine) becomePassing(e *entry) { m.become(e, passing) }
 func (m *Machine) becomeReleasing(e *entry) {
 	m.become(e, releasing)
 	if g := e.of.details.gathering; g != nil && e.number != 0 && e.of.rules().parts(e) {
-		g.had = m.now
+		g.lastHad = m.now
 	}
 	e.retried, e.woken = false, false
 	m.renewals.Remove(e)

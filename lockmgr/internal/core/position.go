@@ -37,7 +37,8 @@ import (
 type position struct {
 	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
 	leaves uint64 // the script in flight that leaves the line, or zero
-	own    bool   // we are subscribed to the channel of this manager, beside the channel of the name
+	// hearsOwn is set while we are subscribed to the channel of this manager, beside the name's.
+	hearsOwn bool
 	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
 	delivered [2]bool
 
@@ -46,7 +47,7 @@ type position struct {
 	// unwanted are numbers that a message has granted or may grant, and that nobody wants. The next
 	// script names these numbers.
 	unwanted []uint64
-	outside  bool // the newest script that should join the line could not: see steps
+	outside  bool // the newest script that should join the line could not: see noteOutside
 	// fenced is set if the newest request that has joined wanted a token. A release without a
 	// request joins as that request did.
 	fenced bool
@@ -182,7 +183,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 		p.standsUntil = op.Sent + op.Waits*2/3
 	}
 	if joins := op.Lined && op.Waits > 0; joins && !r.OK && !r.OtherKind && r.Limit == 0 {
-		p.steps(m, n, r.Outside)
+		p.noteOutside(m, n, r.Outside)
 	}
 	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
 	if op.Verb != VerbRelease {
@@ -216,7 +217,7 @@ func (p *position) noteLeft(r *Reply) {
 // not wait, the try has not joined the line. Then the entry asks again at once, for those that have
 // come since.
 func (p *position) refused(m *Machine, e *entry, r *Reply) {
-	p.others.held(m.now, &m.cfg)
+	p.others.noteRefused(m.now, &m.cfg)
 	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0
 }
 
@@ -250,10 +251,10 @@ func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.standsUntil = ni
 // hear subscribes to the channel of the manager, and to the channel of those who may stand in the
 // line.
 func (p *position) hear(m *Machine, n *name) {
-	if p.own || n.sub == subNone {
+	if p.hearsOwn || n.sub == subNone {
 		return
 	}
-	p.own = true
+	p.hearsOwn = true
 	if !p.outside {
 		m.listen(n, LinePlace, true)
 	}
@@ -261,13 +262,13 @@ func (p *position) hear(m *Machine, n *name) {
 }
 
 func (p *position) unsubscribed(m *Machine, n *name) {
-	if p.own && !p.outside {
+	if p.hearsOwn && !p.outside {
 		m.listen(n, LinePlace, false)
 	}
-	if p.own {
+	if p.hearsOwn {
 		m.listen(n, OwnPlace, false)
 	}
-	p.own, p.delivered = false, [2]bool{}
+	p.hearsOwn, p.delivered = false, [2]bool{}
 }
 
 // listen subscribes to the channel of a place of a name, or ends the subscription.
@@ -285,16 +286,16 @@ func (m *Machine) listen(n *name, place uint64, on bool) {
 	}
 }
 
-// steps notes whether the manager can stand in the line. A user may lack a permission, or the
+// noteOutside notes whether the manager can stand in the line. A user may lack a permission, or the
 // server memory. A manager outside is one of the clients that stand in no line. Others count the
 // manager among these clients, and the manager hears the messages for these clients.
-func (p *position) steps(m *Machine, n *name, outside bool) {
+func (p *position) noteOutside(m *Machine, n *name, outside bool) {
 	if outside != p.outside {
 		p.outside = outside
 		if outside {
 			m.noticeOf(n, Notice{What: Outside})
 		}
-		if p.own {
+		if p.hearsOwn {
 			m.listen(n, LinePlace, !outside)
 		}
 	}
@@ -315,7 +316,7 @@ func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 // name is subscribed if the messages of both channels are delivered. On the channel of the name, a
 // message of a script that has served the line is only for clients that stand in no line.
 func (p *position) means(_ *name, ev Wake) (Wake, bool) {
-	if ev.Place == LinePlace || ev.Place != 0 && !p.own {
+	if ev.Place == LinePlace || ev.Place != 0 && !p.hearsOwn {
 		return ev, false
 	}
 	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
@@ -348,7 +349,7 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Place == 0 && !ev.Served {
 		p.standsUntil = 0 // the lock may be free, and nobody in the line was told
 		if !ev.More && !ev.Ours {
-			p.others.hear(m.now, &n.details.run, &m.cfg)
+			p.others.noteHeard(m.now, &n.details.run, &m.cfg)
 		}
 	}
 	if ev.Place == OwnPlace {

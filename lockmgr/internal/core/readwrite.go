@@ -25,7 +25,7 @@ func (k readWrite) joins(e *entry, r *Request) bool {
 	return r.Side == Shared && k.side(e) == Shared
 }
 
-func (readWrite) passes(e *entry, r *Request) bool { return r.Side == Shared || !e.open }
+func (readWrite) passes(e *entry, r *Request) bool { return r.Side == Shared || !e.mayBeShared }
 
 func (readWrite) again(h *Hold, r *Request) outcome {
 	switch {

@@ -72,12 +72,12 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
-		instead := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see renewFirst
+		standsIn := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see renewFirst
 		m.failWith(e, r)
 		if e.phase == passing {
 			m.failed(e, r.Err)
 		}
-		if instead && r.Final {
+		if standsIn && r.Final {
 			m.passRefused(e)
 		}
 		m.renewalFailed(e, r.Err)

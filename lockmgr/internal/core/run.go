@@ -5,7 +5,7 @@ import "time"
 // A run is a row of grants of this manager, and what scripts have said of others meanwhile. If
 // others want the name, a run ends after PassCount grants or PassTime: see runOver and outsiders.
 type run struct {
-	count int           // grants of this run, of all entries: upkeep.grants counts those of one
+	count int           // grants of this run, of all entries: upkeep.count counts those of one
 	start time.Duration // when the first of them was made
 
 	others int64 // how many others may want the name, by the last reply that said so; at first zero
@@ -63,7 +63,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	switch {
 	case m.runOver(e), u.writerWaits:
 		return runIsOver
-	case e.of.isLock() && (u.grants >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
+	case e.of.isLock() && (u.count >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
 		return askFirst
 	}
 	return goOn
@@ -78,7 +78,7 @@ func (m *Machine) runOver(e *entry) bool {
 	if p == nil {
 		return false
 	}
-	over := e.upkeep().grants >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
+	over := e.upkeep().count >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
 	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
 	paused := m.now < p.others.until
 	return paused || over && othersWait || e.of.isLock() && m.keptLong(e)
@@ -106,15 +106,15 @@ func (m *Machine) mostGrants(r *run) int {
 func (m *Machine) asksEarly(e *entry) bool {
 	r, u := &e.of.details.run, e.upkeep()
 	reported := r.fresh && r.others > 0
-	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.grants >= m.mostGrants(r)
+	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.count >= m.mostGrants(r)
 }
 
 // newRun begins a new run while an entry is ours.
 func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
-	u.firstPass, u.grants, u.writerWaits = m.now, 0, false
+	u.firstPass, u.count, u.writerWaits = m.now, 0, false
 	if o := e.of.outsiders(); o != nil {
-		o.had += m.now - e.runSince
+		o.hadFor += m.now - e.runSince
 	}
 	e.runSince = m.now
 	e.of.details.run.begin(m.now)
@@ -126,7 +126,7 @@ func (m *Machine) newRun(e *entry) {
 func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	run, back, most := &e.of.details.run, e.upkeep().giveBack, m.cfg.PassCount
 	if e.number != 0 {
-		o.had += m.now - e.runSince
+		o.hadFor += m.now - e.runSince
 	}
 	others := run.others
 	if r.OK {

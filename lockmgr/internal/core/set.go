@@ -36,7 +36,7 @@ type set struct {
 // means notes whether the messages of a channel of an item are delivered. The set is subscribed if
 // the messages of all channels are delivered.
 func (s *set) means(_ *name, ev Wake) (Wake, bool) {
-	if ev.Place == LinePlace || ev.Place != 0 && !s.own {
+	if ev.Place == LinePlace || ev.Place != 0 && !s.hearsOwn {
 		return ev, false
 	}
 	if d := &s.delivered[ev.Item-1][ev.Place]; *d != ev.Subscribed {

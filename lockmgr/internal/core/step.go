@@ -75,7 +75,7 @@ func (m *Machine) endStep() {
 
 // Next returns the instant at which the machine needs a Tick, or Forever.
 func (m *Machine) Next() time.Duration {
-	at := min(m.alarms.next(), m.waitEnds.next(), m.tellAt())
+	at := min(m.alarms.next(), m.waitEnds.next(), m.nextTell())
 	if due, ok := m.renewals.Next(); ok {
 		at = min(at, max(due, m.pace.next()))
 	}

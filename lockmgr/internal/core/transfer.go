@@ -152,7 +152,7 @@ func (m *Machine) countOthers(e *entry, others int64) {
 	run.others, run.noOthers = others, others == 0
 	if run.noOthers && e.of.places() == nil {
 		run.begin(m.now)
-		u.grants = 0
+		u.count = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {
 		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)

@@ -169,7 +169,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	if !releaseRefused {
 		m.failImpatient(n, r.Err)
 	}
-	mayPass := m.wanted(e) && !e.leftToOthers()
+	mayPass := m.mayKeep(e) && !e.leftToOthers()
 	switch {
 	case m.now >= goneBy, m.closesWithout(e, r):
 		m.leaveRecord(e, r.Err)
