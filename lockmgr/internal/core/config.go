@@ -25,8 +25,8 @@ type Config struct {
 	// process waits.
 	PassCount int
 	PassTime  time.Duration
-	// BackTime is the longest of the usual pauses after a run, if nobody is heard to use the pause.
-	// A random time, up to the length of the pause, is added.
+	// BackTime is how long a pause after a run goes on while nobody is heard. The usual pause for a
+	// client that was never heard is no longer, plus a random time of up to as long.
 	BackTime time.Duration
 	// ShareEvery is how long a manager may keep the lock from processes that the manager does not
 	// hear. After ShareEvery the manager pauses for BlindPause, which is enough for processes that
@@ -49,8 +49,8 @@ type Config struct {
 	ForgetPermits bool
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not
-	// move the deadline. After two fifths of PlaceTime a manager that waits looks again, and a line
-	// gives up a manager that was told: line.lua has that time as a number.
+	// move the deadline. After two fifths of PlaceTime a manager in a line asks again. line.lua has
+	// the two fifths as a number: for as long, a manager that was told has its turn.
 	PlaceTime time.Duration
 	// GrantLease is the longest lease of a grant by message: see grants. GrantSecret is known to this
 	// manager and the server only. If GrantSecret is empty, there are no grants by message.

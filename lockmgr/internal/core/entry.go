@@ -21,7 +21,7 @@ type entry struct {
 	until time.Duration
 	// sent is when the last confirmed script was sent.
 	sent time.Duration
-	// runSince is when the entry came to us, or its present run began.
+	// runSince is when the entry, or the first part of it, came to us, or its present run began.
 	runSince time.Duration
 
 	// hold is the entry's first hold, or nil. The further holds follow: see holds.
@@ -36,7 +36,7 @@ type entry struct {
 
 	phase      phase
 	flightVerb Verb
-	woken      bool // a wake-up came while a try or a transfer was in flight
+	woken      bool // a wake-up came during the newest try, transfer or release
 	retried    bool // an earlier release of this phase may have run
 
 	side        Side // on the server, by the last confirmed script
@@ -45,7 +45,7 @@ type entry struct {
 	extraPos uint16 // the position in details.extra, from 1; zero for the first entry
 
 	permits uint16 // how many it has, or tries to get; zero for other kinds
-	most    uint16 // the most that a number of it may have, see count
+	most    uint16 // the most that a number of it may have, see setPermits
 }
 
 // An extra is an entry other than the first of its name.
@@ -88,7 +88,7 @@ type upkeep struct {
 	// transfer.
 	writerWaits bool
 	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
-	// the entry came to us. firstPass is zero before. See keptLong.
+	// the entry came to us, or when newRun was called since. Else zero. See keptLong.
 	firstPass time.Duration
 	// count is how many requests have got the entry since the entry came to us, since newRun, or
 	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not

@@ -37,7 +37,7 @@ type Wait struct {
 	Owner   uint64
 	Name    string
 	Holder  uint64
-	Item    string // the single name for which it waits, of a set
+	Item    string // for a set, the item for which the request waits; else Name
 }
 
 // A DeadlockError names the cycle that the failed request would have closed. It matches

@@ -187,11 +187,11 @@ type Op struct {
 	// Zero keeps the counter: see Config.ForgetPermits.
 	Permits, Most int
 	Limit         int64
-	// Waits is for how long the server remembers that a request waits if an acquire is refused.
-	// Zero means: the request of the try does not wait, or, for kinds with a line, no request
-	// waits. Lined is set in an acquire that may join or leave the line, and in a release that
-	// joins the line if others come next. Deaf is set if messages may not be delivered or counted.
-	// Leaves is set in a release if the manager leaves the line.
+	// Waits is for how long the server remembers the position in the line of a manager whose
+	// acquire is refused, or whose release joins. Zero means that the manager does not join. Lined
+	// is set in an acquire that may join or leave the line, and in a release that joins the line if
+	// others come next. Deaf is set if messages may not be delivered or counted. Leaves is set in a
+	// release if the manager leaves the line.
 	Waits               time.Duration
 	Lined, Deaf, Leaves bool
 	// Set is the number under which a set stands in the lines, for the kind Several. StandsAt is

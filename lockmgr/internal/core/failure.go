@@ -23,9 +23,9 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 	return m.failsBeside(e, q, r)
 }
 
-// failsBeside is failsWith for a renewal, and for a transfer that not every request needs. If the
-// entry passes, and the error concerns this name only, the health of the server does not fail the
-// requests that would get the entry next. So failsBeside fails the overdue ones.
+// failsBeside is failsWith for a renewal, and for a transfer that not every request needs. An error
+// of this name only does not concern the health of the server. So if the entry passes, failsBeside
+// fails the overdue requests.
 func (m *Machine) failsBeside(e *entry, q *Request, r *Reply) bool {
 	joins := e.phase == held && e.of.rules().joins(e, q) // q waits for this script and for nobody's unlock
 	switch {

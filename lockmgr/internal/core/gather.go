@@ -43,8 +43,8 @@ type gathering struct {
 // keep a part until all is granted or given back.
 func (g *gathering) active() bool { return g.by != nil }
 
-// gatheringOf returns the gathering of the entry's name if the entry gathers, or if no entry of the
-// name gathers and a try of the entry can get a part. Otherwise gatheringOf returns nil.
+// gatheringOf returns the gathering of the name if the entry gathers, or could begin to: no other
+// entry of the name gathers, and the entry has parts. Otherwise gatheringOf returns nil.
 func (e *entry) gatheringOf() *gathering {
 	g := e.of.details.gathering
 	if g == nil || g.by != e && (g.active() || !e.of.rules().parts(e)) {
@@ -53,7 +53,8 @@ func (e *entry) gatheringOf() *gathering {
 	return g
 }
 
-// gatherFor returns for how long a try of an entry keeps a part: zero if it keeps nothing.
+// gatherFor returns for how long a try of an entry keeps a part, or zero. If it is time to gather,
+// gatherFor begins.
 func (m *Machine) gatherFor(e *entry) time.Duration {
 	g := e.gatheringOf()
 	if g == nil {

@@ -47,7 +47,7 @@ func (m *Machine) recordExpired(e *entry) {
 		m.countHandoff(e)
 		if m.decideRun(e) != goOn || e.of.isLock() && e.of.details.run.ended(m.cfg.PassCount, m.now, &m.cfg) {
 			// The answer to the release reports whether others wait. Otherwise holders whose leases
-			// run out one after another would keep others from the lock.
+			// run out one after another, each with an acquire, would keep others from the lock.
 			e.upkeep().giveBack = true
 			m.release(e)
 			return
@@ -56,8 +56,8 @@ func (m *Machine) recordExpired(e *entry) {
 	m.startOver(e)
 }
 
-// handOver gives an entry that had a holder here, or was kept, to the first waiter, unless the run
-// is over.
+// handOver gives an entry that was not acquired for the first waiter to the first waiter, unless
+// the run is over.
 func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	m.countHandoff(e)
 	n, u := e.of, e.upkeep()
@@ -85,7 +85,7 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 }
 
 // handTo gives an entry without a hold to the first waiter, or sends the script that must come
-// first. passed is set if the entry had a holder here before, or was kept.
+// first. passed is set unless the entry was acquired for the waiter.
 func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	u := e.upkeep()
 	lacks := m.lacks(e, r, answered)
@@ -117,8 +117,8 @@ func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
 	return m.short(e, r)
 }
 
-// renewFirst sends a renewal that looks for the record before the next holder gets the entry, instead
-// of a transfer: see renewsInstead.
+// renewFirst sends a renewal that looks for the record before the next holder gets the entry: see
+// renewsInstead.
 func (m *Machine) renewFirst(e *entry, r *Request) {
 	if e.flight == 0 && m.now >= e.upkeep().retry.at {
 		m.renew(e, m.leaseOf(r))

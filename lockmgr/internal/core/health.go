@@ -24,7 +24,7 @@ type health struct {
 	ran          time.Duration // the send of the newest command that was answered
 	failingSince time.Duration // the send of the first command after ran that failed
 	err          error         // the newest failure
-	tellAt       time.Duration // when to look for requests that have to fail
+	tellAt       time.Duration // while failing: when to try, or to look for requests that have to fail
 	probed       bool          // tellOfServer has sent a try since the server began to fail
 }
 
@@ -91,9 +91,9 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 // at all names, so calls must be rare.
 func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTime/64+time.Millisecond) }
 
-// sent notes at which shards operations wait. While the known layout is old, a shard redirects each
-// operation for a name that has left the shard. So sent moves a name only if the operation goes to
-// another shard than the operation before: the name stays on the shard that the redirection named.
+// sent notes at which shards operations wait. An operation that goes to the same shard as the
+// operation before moves no name: a shell with an old layout sends each operation to the shard that
+// the name has left, and the name stays on the shard that the redirection named.
 func (m *Machine) sent(ops []*Op) {
 	for _, op := range ops {
 		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // an Abort in the same batch ends the flight

@@ -11,7 +11,7 @@ type index struct {
 	idle   []*entry
 	held   int // how many are held
 
-	asks int // how many entries may be asked for at a time, as far as is known
+	asks int // the most entries that may be asked for at a time: a guess
 }
 
 // index returns the index of a name, or nil if the rules allow one entry.
@@ -103,8 +103,8 @@ func (x *index) mostAsked(first *Request) (n int) {
 	return n
 }
 
-// othersAsk reports whether enough entries other than except are asking, waiting or passing, so that
-// no further entry is to be asked for. othersAsk is false for a name without an index.
+// othersAsk reports whether enough entries other than except are asking, waiting or passing. If so,
+// no further entry is asked for. othersAsk is false for a name without an index.
 func (n *name) othersAsk(except *entry) bool {
 	x := n.index()
 	if x == nil {

@@ -46,7 +46,7 @@ func (m *Machine) serve(e *entry, r *Request) {
 	switch {
 	case e.flight != 0:
 	case e.phase == waiting && m.healthOf(e.of).failing:
-		m.trySoon(e)
+		m.trySoon(e) // to see whether the server still fails
 	case e.of.queue.head != r:
 	case e.phase == idle:
 		if !e.of.othersAsk(e) {
@@ -68,7 +68,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
 		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
-			m.search = append(m.search, q.first()) // cycle left it out while r was before it
+			m.search = append(m.search, q.first()) // cycle left q.first() out while r was before
 		}
 	}
 	if n.queue.head != nil {
@@ -81,7 +81,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 			m.releaseOrRest(e)
 			m.settle(n)
 		case e.phase == passing:
-			m.passOn(e, nil) // the entry was being kept for the request
+			m.passOn(e, nil) // a script for the request has failed, and was due again
 			m.settle(n)
 		}
 	}

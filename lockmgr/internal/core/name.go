@@ -96,9 +96,8 @@ func (n *name) entries(yield func(*entry) bool) {
 	}
 }
 
-// toLookAt calls yield for the single entry of a name without an index, in whatever phase. Of
-// several entries, toLookAt calls yield for those that are neither idle nor held. yield may change
-// the phases of entries.
+// toLookAt calls yield for the entries that are neither idle nor held, or, for a name without an
+// index, for the single entry in whatever phase. yield may change the phases of entries.
 func (n *name) toLookAt(yield func(*entry) bool) {
 	x := n.index()
 	if x == nil {

@@ -35,7 +35,7 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 }
 
 // roomForTry reports whether a new request with Once set may get an entry of a name with an index.
-// The request may, unless a request waits.
+// Requests that wait come first if an entry waits, or is released.
 func (n *name) roomForTry() bool {
 	x := n.index()
 	room := n.hasRoom() || len(x.idle) > 0
@@ -88,9 +88,9 @@ func (m *Machine) failImpatient(n *name, err error) {
 }
 
 // admitImpatient grants or fails the requests with Once set, while nobody else is admitted to an
-// entry. Requests with Once set may join if no other process may wait, because only this process
-// has the name. Requests without Once go on waiting, because a process without a subscription may
-// wait. admitImpatient returns when to call it again.
+// entry. The requests join if no other process is known to wait. Requests without Once go on
+// waiting, because a process without a subscription may wait. admitImpatient returns when to call
+// it again.
 func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	n := e.of
 	if !n.takeImpatient() {

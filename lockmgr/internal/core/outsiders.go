@@ -48,9 +48,9 @@ func (o *outsiders) noteRefused(now time.Duration, cfg *Config) {
 	}
 }
 
-// takeRepeat reports whether a refused try is repeated at once, and counts the repeat. A client may ask again as soon as it
-// has released. Its message reaches us too late, so the client is always first. By chance the
-// repeated try runs between its release and its next acquire.
+// takeRepeat reports whether a refused try is repeated at once, and counts the repeat. A client may
+// ask again as soon as it has released. Its message reaches us too late, so the client is always
+// first. By chance the repeated try runs between its release and its next acquire.
 func (o *outsiders) takeRepeat(now time.Duration, cfg *Config) bool {
 	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
 		return false

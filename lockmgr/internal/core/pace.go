@@ -37,7 +37,7 @@ func (p *pace) burst(now time.Duration, leases int, most time.Duration) int {
 		least, pause = smallBurst, smallPause
 	}
 	passed := pause
-	if p.pause > 0 { // the Tick may come late
+	if p.pause > 0 { // renewals were left, and this Tick may come late
 		passed = max(now-p.last, pause)
 	}
 	p.last, p.pause = now, pause

@@ -51,8 +51,8 @@ type pool struct {
 	gathering
 	noDetails details // those of the name while it has none of its own
 
-	// wasRefused is set while the position is one that a refused acquire has joined. emptySince is
-	// when the last request left such a position, perhaps for permits that came free here. Or zero.
+	// wasRefused is set while the manager is in the line because of a refused acquire. emptySince
+	// is since when nobody here waits meanwhile, perhaps because permits came free here, or zero.
 	wasRefused bool
 	emptySince time.Duration
 }

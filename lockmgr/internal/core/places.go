@@ -137,7 +137,7 @@ func (p *places) dropped(*name) *details {
 	return &p.noDetails
 }
 
-// detailsForPlace makes the details of the name of a fair lock if a script must give a new request a place.
+// detailsForPlace makes the details of a name if a script must give a new request a place.
 func (n *name) detailsForPlace() {
 	if n.places() != nil && n.entry.phase != idle {
 		n.makeDetails()
@@ -254,7 +254,7 @@ func (n *name) refreshAt() time.Duration {
 // placesAt returns when a script of a held entry must change the places, or Forever.
 func (n *name) placesAt(u *upkeep, now time.Duration) time.Duration {
 	if n.placesDue(now) {
-		return u.nextTransfer // the last script has failed
+		return u.nextTransfer // the last script has failed: otherwise sendDue had sent it
 	}
 	return n.refreshAt()
 }
@@ -472,8 +472,7 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 	}
 }
 
-// waitingPlace returns the place of the first request, or zero. mayCarry leaves the place out: a
-// late copy of the script could run while the first request holds the lock.
+// waitingPlace returns the place of the first request, or zero.
 func (e *entry) waitingPlace() uint64 {
 	if r := e.of.queue.head; r != nil && e.of.places() != nil {
 		return r.own.Number

@@ -212,9 +212,9 @@ func (n *name) waitsAlone() bool {
 	return false
 }
 
-// behindAlone reports whether a queued request waits behind a request for the side Alone.
-// The queue may be long, so behindAlone looks at the head and at the few requests before r. The
-// head is for the side Alone unless a run has ended: other requests at the head join the entry.
+// behindAlone reports whether a queued request waits behind a request for the side Alone. The queue
+// may be long, so behindAlone looks at the head and at the few requests before r. Requests for the
+// side Shared are at the head only after a run: otherwise the requests join the entry.
 func (r *Request) behindAlone() bool {
 	if h := r.entry.of.queue.head; h != r && h.Side == Alone {
 		return true

@@ -41,10 +41,9 @@ type rules interface {
 	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
 	// waitsFor only if the request waits behind a request for the side Alone, here or elsewhere.
 	waitsFor(r *Request, h *Hold) bool
-	// details returns the details of a name that changes to the kind, while the name has none of
-	// its own.
+	// details returns the details that a name has from the change to the kind until makeDetails.
 	details(n *name) *details
-	// ownDetails returns details for a name that gets details of its own.
+	// ownDetails returns the details that makeDetails gives a name.
 	ownDetails(n *name) *details
 	// gone returns the error of a hold whose record is gone.
 	gone() error

@@ -10,8 +10,8 @@ type run struct {
 
 	others int64 // how many others may want the name, by the last reply that said so; at first zero
 	fresh  bool  // others was reported by a transfer of this run
-	// noOthers is set if the last transfer since the entry came to us reported no others. others is
-	// also zero if no reply, or only the answer to a release, has said so.
+	// noOthers is set if the last transfer since the entry came to us reported no others. others may
+	// also be zero because of a release, or at first.
 	noOthers bool
 }
 

@@ -5,8 +5,8 @@ package core
 // special, and functions of places.go, permits.go and set.go that do nothing for names of other
 // kinds. plain has the methods for kinds without a special state.
 type special interface {
-	// dropped returns the details of a name that has none of its own. dropped is called when the
-	// name drops its own details: all entries of the name are idle.
+	// dropped returns the details that a name has from dropDetails until makeDetails. All entries
+	// of the name are idle.
 	dropped(n *name) *details
 	// takes reports whether the first request may have the lock under a number that a message has
 	// granted, and arranges that.

@@ -23,9 +23,8 @@ type suspect struct {
 	number uint64
 	// until is the instant until which a record of the number is looked for.
 	until time.Duration
-	// stray is set if the command was an acquire, which creates a record, if a message may have
-	// granted the number, or if the record was ours and may still exist. stray is not set if the
-	// command was a transfer, which only replaces the number in a record.
+	// stray is set if a record of the number may exist, or may still be created. stray is not set
+	// if the command was a transfer, which only replaces the number in a record.
 	stray bool
 	// ours is set if the record was ours. The record may have a long lease.
 	ours bool

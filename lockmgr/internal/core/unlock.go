@@ -156,7 +156,9 @@ func (m *Machine) afterRelease(e *entry) {
 }
 
 // releaseFailed handles a release that did not run, or may not have. The release is repeated until
-// confirmed, or until the record has expired. A manager that is closing may give up earlier.
+// confirmed, or until the record has expired. A manager that is closing may give up earlier. If a
+// request waits, the entry passes to the request instead, unless others go first. If the server
+// refuses the release for good, the entry passes even then.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	n, u := e.of, e.makeUpkeep()
 	goneBy := u.unknown.giveUpAt(max(m.now, e.until, u.life.until), &m.cfg)

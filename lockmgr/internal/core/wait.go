@@ -10,7 +10,7 @@ func (m *Machine) subscribe(n *name) {
 	n.sub = subPending
 	m.blind++
 	m.stats.Subscriptions += n.channels()
-	n.makeDetails().special.hear(m, n) // first: a subscriber of the name only counts as a client in no line
+	n.makeDetails().special.hear(m, n) // first: without the other channels a subscriber counts as an outsider
 	m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items()})
 }
 
