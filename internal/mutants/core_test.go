@@ -81,7 +81,7 @@ var coreMutants = []mutant{
 	{"permits", "an entry is passed on although others wait", machine, "Machine.decideRun", "m.runOver(e)", "false", stories},
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(p.front, p.joined)", "false", fairSeeds},
-	{"fair lock", "a place that is missing stays lost", machine, "line.answered", "r.Missing && !x.Once", "false", stories},
+	{"fair lock", "a place that is missing stays lost", machine, "places.answered", "r.Missing && !x.Once", "false", stories},
 	{"fair lock", "a place stays when its request leaves", machine, "name.leavePlace", "p.leaving = append(p.leaving, r.own.Number)", "_ = r", fairSeeds},
 	{"fair lock", "places that wait are over", machine, "places.fill", "x.Before = r.own.Number", "_ = r", fairSeeds},
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
@@ -102,7 +102,7 @@ var coreMutants = []mutant{
 	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, ev.Grant.Number)", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "position.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", seeds},
 	{"line", "no pause for a client that was never heard", machine, "Machine.runReleased", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
-	{"line", "a pause ends although the client has the lock", machine, "outsiders.held", "o.until = max(o.until, o.end)", "", stories},
+	{"line", "a pause ends although the client has the lock", machine, "outsiders.noteRefused", "o.until = max(o.until, o.end)", "", stories},
 	{"line", "a release joins although no request is likely", machine, "position.expects", "p.likely && n.kind == Exclusive", "n.kind == Exclusive", stories},
 	{"line", "a release joins after it has joined in vain", machine, "position.toldOwn", "p.early = early{} // a release has joined for a request that did not come", "", stories},
 	{"line", "nobody leaves the line that a release has joined", machine, "Machine.restName", "p != nil && p.joined != 0", "false", stories},

@@ -180,7 +180,8 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 		u.proven, u.trip = true, m.now-sent
 	}
 	m.tellUntils(e)
-	m.answerFulfilled(e, id)
+	// A script that was sent before a prolongation came does not fulfil the prolongation.
+	m.answerProlongations(e, func(p *Prolongation) bool { return p.until <= e.until && p.after < id }, nil)
 }
 
 // disown notes that an entry is not ours any more.

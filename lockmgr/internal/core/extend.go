@@ -60,12 +60,6 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	return Forever
 }
 
-// answerFulfilled answers the prolongations that the confirmed script id has fulfilled. The script
-// must have been sent after the prolongations were asked for.
-func (m *Machine) answerFulfilled(e *entry, id uint64) {
-	m.answerProlongations(e, func(p *Prolongation) bool { return p.until <= e.until && p.after < id }, nil)
-}
-
 // answerProlongations answers the prolongations of an entry for which over returns true. err is the
 // answer, or nil.
 func (m *Machine) answerProlongations(e *entry, over func(*Prolongation) bool, err error) {

@@ -98,7 +98,9 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 	case !e.of.rules().transfers():
 		m.release(e)
 	case !lacks && u.renewsInstead():
-		m.renewFirst(e, r)
+		if e.flight == 0 && m.now >= u.retry.at {
+			m.renew(e, m.leaseOf(r)) // looks for the record
+		}
 	default:
 		m.transferFirst(e, r)
 	}
@@ -115,14 +117,6 @@ func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
 		return false
 	}
 	return m.short(e, r)
-}
-
-// renewFirst sends a renewal that looks for the record before the next holder gets the entry: see
-// renewsInstead.
-func (m *Machine) renewFirst(e *entry, r *Request) {
-	if e.flight == 0 && m.now >= e.upkeep().retry.at {
-		m.renew(e, m.leaseOf(r))
-	}
 }
 
 // short reports whether too little of the entry's lease is left for a request. The entry may have

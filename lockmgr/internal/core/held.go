@@ -248,13 +248,11 @@ func (m *Machine) expire(e *entry) {
 func (m *Machine) whyOver(h *Hold) error {
 	e := h.Request.entry
 	u := e.upkeep()
-	switch {
-	case h.watched && m.now >= h.Request.Ends:
+	switch over := m.now >= h.Request.Ends; {
+	case h.watched && over:
 		return errMaxHold
-	case !h.watched && m.now >= h.Request.Ends:
-		return errOver
-	case !h.watched && e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0:
-		return errOver // no script was to prolong the entry
+	case !h.watched && (over || e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0):
+		return errOver // perhaps a little early, if no script was to prolong the entry
 	}
 	return errExpired
 }

@@ -113,16 +113,17 @@ func (m *Machine) reply(r *Reply) (recovered bool) {
 
 // learn notes what an answer says of the records of an entry.
 func (m *Machine) learn(e *entry, r *Reply) {
-	switch op := r.Op; {
+	switch op, u := r.Op, e.upkeep(); {
 	case r.Ran == Maybe:
 		e.makeUpkeep().unknown.addOp(op, r.Split, m.suspectUntil())
-		return
-	case r.Ran == No, op.Verb == VerbRenew && !r.OK: // a renewal looks for one number only
-		return
-	case op.Verb != VerbRenew && e.of.hasDetails() && r.sawAll():
-		e.upkeep().unknown.named(op.Sent)
+	case r.Ran == No, op.Verb == VerbRenew && !r.OK, !e.of.hasDetails(): // a renewal looks for one number only
+	default:
+		if op.Verb != VerbRenew && r.sawAll() {
+			u.unknown.named(op.Sent)
+		}
+		u.doubt.found(op.ID) // or the record is gone, and the caller drops the entry
+		u.cannotPass = false
 	}
-	m.confirm(e, r.Op.ID)
 }
 
 // sawAll reports whether a script has looked at every record of an entry. An upgrade that changed

@@ -72,7 +72,7 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
-		standsIn := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see renewFirst
+		standsIn := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see handTo
 		m.failWith(e, r)
 		if e.phase == passing {
 			m.failed(e, r.Err)

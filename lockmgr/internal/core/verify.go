@@ -89,13 +89,3 @@ func (m *Machine) unproven(e *entry) bool {
 	u := e.upkeep()
 	return !u.proven || m.now-e.sent > every*3/2+2*u.trip
 }
-
-// confirm notes that the script id has run, which may end a doubt. If the script has not found the
-// record, the caller drops the entry next, so the doubt no longer matters.
-func (m *Machine) confirm(e *entry, id uint64) {
-	if e.of.hasDetails() {
-		u := e.upkeep()
-		u.doubt.found(id)
-		u.cannotPass = false
-	}
-}
