@@ -120,9 +120,6 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 		return
 	}
 	u := e.makeUpkeep()
-	if g.kept == 0 {
-		e.runSince = m.now
-	}
 	if r.Got >= g.got || e.of.set() == nil {
 		u.unknown.removedNumber(g.kept) // this try has taken the kept part over
 	}
