@@ -9,9 +9,10 @@ import (
 // be in flight.
 func (m *Machine) ask(e *entry) {
 	n := e.of
-	if at := m.pauseUntil(e); at > 0 {
+	m.advanceOutsiders(n)
+	if o := n.outsiders(); o != nil && m.now < o.until {
 		m.subscribe(n)
-		m.becomeWaiting(e, at)
+		m.becomeWaiting(e, o.nextLook(&m.cfg))
 		n.details.special.hear(m, n)
 		m.failImpatient(n, ErrNotAcquired) // if nobody waits then, the entry rests
 		return
@@ -36,18 +37,6 @@ func (m *Machine) waitOrAsk(e *entry) {
 	default:
 		m.ask(e)
 	}
-}
-
-// pauseUntil ends the pause in which others go first, if the pause is over. Otherwise pauseUntil
-// returns when to look again.
-func (m *Machine) pauseUntil(e *entry) time.Duration {
-	if o := e.of.outsiders(); o != nil {
-		m.advanceOutsiders(e.of)
-		if m.now < o.until {
-			return o.nextLook(&m.cfg)
-		}
-	}
-	return 0
 }
 
 // tryNumber returns the number of a request's next try. Each try has a new number, so only one
