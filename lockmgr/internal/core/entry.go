@@ -21,7 +21,7 @@ type entry struct {
 	until time.Duration
 	// sent is when the last confirmed script was sent.
 	sent time.Duration
-	// runSince is when the entry, or the first part of it, came to us, or its present run began.
+	// runSince is when the entry came to us, or its present run began.
 	runSince time.Duration
 
 	// hold is the entry's first hold, or nil. The further holds follow: see holds.

@@ -17,8 +17,9 @@ type name struct {
 	// details.extra.
 	entry entry
 
-	// details are the name's own, see makeDetails, or a noDetails, which nobody writes. A name that
-	// is taken and released without contention never has details of its own.
+	// details are the name's own, see makeDetails, or details that nobody writes: noDetails, or the
+	// unmade details of a special state. A name that is taken and released without contention never
+	// has details of its own.
 	details *details
 
 	pos int32 // position in the heap of alarms

@@ -46,8 +46,8 @@ func (s setsOf) remove(n *name) {
 func (m *Machine) newSet(n *name, items []Item) {
 	k := len(items)
 	s := &set{items: items, id: m.number(), delivered: make([][2]bool, k), signalled: make([]bool, k), undelivered: 2 * k}
-	s.noDetails = s.details()
-	n.kind, n.details = Several, &s.noDetails
+	s.unmade = s.details()
+	n.kind, n.details = Several, &s.unmade
 	m.sets.add(n)
 }
 

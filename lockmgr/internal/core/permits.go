@@ -49,7 +49,7 @@ type pool struct {
 	position
 	index
 	gathering
-	noDetails details // those of the name while it has none of its own
+	unmade details // those of the name until makeDetails
 
 	// wasRefused is set while the manager is in the line because of a refused acquire. emptySince
 	// is since when nobody here waits meanwhile, perhaps because permits came free here, or zero.
@@ -73,7 +73,7 @@ func (n *name) pool() *pool {
 
 func (permits) details(n *name) *details {
 	p := &pool{index: index{asks: firstAsks}}
-	p.noDetails = details{
+	p.unmade = details{
 		special: p, position: &p.position, grants: &p.grants, gathering: &p.gathering, index: &p.index,
 	}
 	return p.dropped(n)
@@ -81,7 +81,7 @@ func (permits) details(n *name) *details {
 
 func (p *pool) dropped(n *name) *details {
 	p.reset(n)
-	return &p.noDetails
+	return &p.unmade
 }
 
 // setLimit notes the limit of the newest request for permits.

@@ -86,7 +86,7 @@ type places struct {
 	ear   uint64
 
 	plain
-	noDetails details // those of the name while it has none of its own
+	unmade details // those of the name until makeDetails
 }
 
 // mostMoved caps how many places one script adds, and how many one script removes.
@@ -133,8 +133,8 @@ func (fair) details(n *name) *details { return new(places).dropped(n) }
 
 func (p *places) dropped(*name) *details {
 	*p = places{}
-	p.noDetails = details{special: p, grants: &p.grants}
-	return &p.noDetails
+	p.unmade = details{special: p, grants: &p.grants}
+	return &p.unmade
 }
 
 // detailsForPlace makes the details of a name if a script must give a new request a place.

@@ -30,7 +30,7 @@ type set struct {
 
 	position
 	gathering
-	noDetails details // those of the name while it has none of its own
+	unmade details // those of the name until makeDetails
 }
 
 // means notes whether the messages of a channel of an item are delivered. The set is subscribed if
@@ -69,7 +69,7 @@ func (s *set) details() details {
 	return details{special: s, position: &s.position, grants: &s.grants, gathering: &s.gathering}
 }
 
-func (s *set) dropped(*name) *details { return &s.noDetails }
+func (s *set) dropped(*name) *details { return &s.unmade }
 
 // isSet reports whether a name is a set. Sets and single names have different keys.
 func (n *name) isSet() bool { return n.set() != nil }

@@ -32,8 +32,8 @@ func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
 	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Hour, GatherTime: 640 * ms, PollMax: time.Hour})
 	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}, {Name: "c"}}}
-	s.noDetails = s.details()
-	n := &name{kind: Several, details: &s.noDetails}
+	s.unmade = s.details()
+	n := &name{kind: Several, details: &s.unmade}
 	n.entry.of = n
 	e := &n.entry
 	gather := func(now time.Duration) time.Duration {
