@@ -199,10 +199,10 @@ type Op struct {
 	// AnyItem.
 	Set      uint64
 	StandsAt int
-	// Line is what the operation does to places in the queue, for the kind Fair. For the kinds
-	// Exclusive and ReadWrite Line has the number of the next hold in Join, and what is for grants
-	// by message. Else Line is nil.
-	Line *Line
+	// PlaceOp is what the operation does to places in the queue, for the kind Fair. For the kinds
+	// Exclusive and ReadWrite PlaceOp has the number of the next hold in Join, and what is for
+	// grants by message. Else PlaceOp is nil.
+	PlaceOp *PlaceOp
 	// Shard is the number of the server at which the operation waits, or NoShard. A shell with
 	// several servers sets Shard before it sends Sent.
 	Shard uint8

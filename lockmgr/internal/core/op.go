@@ -14,7 +14,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 		op = new(Op)
 	}
 	m.lastID++
-	spare := op.Line
+	spare := op.PlaceOp
 	*op = Op{
 		ID: m.lastID, Kind: e.of.kind, Verb: verb, Side: side, Name: e.of.name, Sent: m.now, Lease: lease,
 		Number: number, Tokens: tokens, entry: e, OtherNumbers: op.OtherNumbers[:0],

@@ -91,7 +91,7 @@ func (n *name) setLimit(limit int64) {
 	}
 }
 
-func (p *pool) fill(m *Machine, e *entry, op *Op, _ *Line) {
+func (p *pool) fill(m *Machine, e *entry, op *Op, _ *PlaceOp) {
 	op.Permits, op.Most, op.Limit, op.Lined = int(e.permits), int(e.most), p.limit, op.Verb == VerbAcquire
 	if op.Verb == VerbRelease && !m.cfg.ForgetPermits {
 		op.Limit = 0

@@ -92,10 +92,10 @@ type places struct {
 // mostMoved caps how many places one script adds, and how many one script removes.
 const mostMoved = 256
 
-// A Line is what a script does beside its verb. The script of a fair lock changes the places of the
-// manager in the queue. The script of a plain lock uses Join, for one number, and the fields for
-// grants by message.
-type Line struct {
+// A PlaceOp is what a script does to places, beside its verb. The script of a fair lock changes the
+// places of the manager in the queue. The script of a plain lock uses Join, for one number, and the
+// fields for grants by message.
+type PlaceOp struct {
 	// Join are places to be added at the end of the queue, except places that are in the queue.
 	// Leave are places to be removed.
 	Join, Leave []uint64
@@ -105,9 +105,9 @@ type Line struct {
 	// Life is for how long a place lasts.
 	Life time.Duration
 	// Refresh moves the deadlines of all places of the manager, and sorts the places by number. The
-	// manager should have Places places, beside the place of the operation's number.
+	// manager should have Count places, beside the place of the operation's number.
 	Refresh bool
-	Places  int
+	Count   int
 	// Pass is set if nobody holds the entry. A transfer with Pass gives the lock back unless the
 	// place of Number is the first.
 	Pass bool
@@ -144,18 +144,18 @@ func (n *name) detailsForPlace() {
 	}
 }
 
-// fill sets op.Line, and gives a number to each request that joins. fill reuses spare unless spare
+// fill sets op.PlaceOp, and gives a number to each request that joins. fill reuses spare unless spare
 // is nil.
-func (p *places) fill(m *Machine, e *entry, op *Op, spare *Line) {
+func (p *places) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 	if op.Verb == VerbRenew {
 		return
 	}
 	n, x := e.of, spare
 	if x == nil {
-		x = new(Line)
+		x = new(PlaceOp)
 	}
-	op.Line = x
-	*x = Line{Join: x.Join[:0], Leave: append(x.Leave[:0], p.leaving[:min(len(p.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
+	op.PlaceOp = x
+	*x = PlaceOp{Join: x.Join[:0], Leave: append(x.Leave[:0], p.leaving[:min(len(p.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
 	x.Tell = op.Verb != VerbAcquire && p.passed
 	if x.Secret = m.cfg.GrantSecret; x.Secret != "" {
 		x.GrantLease = min(m.cfg.GrantLease, m.cfg.Lease)
@@ -170,7 +170,7 @@ func (p *places) fill(m *Machine, e *entry, op *Op, spare *Line) {
 		p.sent = max(p.sent, x.lastJoin())
 		if x.Refresh = n.queue.head != nil && (m.now >= p.refreshAt || x.again); x.Refresh {
 			p.refreshAt = m.now + m.cfg.PlaceTime/4
-			x.Places = n.placesUpTo(max(p.joined, x.lastJoin()), op.Number)
+			x.Count = n.placesUpTo(max(p.joined, x.lastJoin()), op.Number)
 		}
 	}
 	x.Before = m.lastNumber + 1
@@ -180,7 +180,7 @@ func (p *places) fill(m *Machine, e *entry, op *Op, spare *Line) {
 }
 
 // lastJoin returns the largest number that joins, or zero.
-func (x *Line) lastJoin() uint64 {
+func (x *PlaceOp) lastJoin() uint64 {
 	if len(x.Join) == 0 {
 		return 0
 	}
@@ -261,7 +261,7 @@ func (n *name) placesAt(u *upkeep, now time.Duration) time.Duration {
 
 // answered notes what a script has done to the places of a name.
 func (p *places) answered(m *Machine, r *Reply) {
-	x, n := r.Op.Line, r.Op.entry.of
+	x, n := r.Op.PlaceOp, r.Op.entry.of
 	if x != nil && r.Ran == Yes {
 		p.ranAt(r.Op.Sent)
 	}
@@ -303,7 +303,7 @@ func (p *places) unanswered(m *Machine, r *Reply) {
 			first.own.unsure = true
 		}
 	}
-	if r.Op.Line.Refresh {
+	if r.Op.PlaceOp.Refresh {
 		p.refreshAt = m.now // the next script moves the deadlines
 	}
 }

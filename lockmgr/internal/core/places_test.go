@@ -33,7 +33,7 @@ func (s *lineServer) step(ev Event) {
 		if !is {
 			continue
 		}
-		op, x := run.Op, run.Op.Line
+		op, x := run.Op, run.Op.PlaceOp
 		s.scripts++
 		require.Less(s.t, s.scripts, 2000, "scripts without an end")
 		require.LessOrEqual(s.t, len(x.Join), mostMoved)
@@ -48,7 +48,7 @@ func (s *lineServer) step(ev Event) {
 		if !refused {
 			delete(s.places, op.Number)
 		}
-		missing := x.Refresh && len(s.places) < x.Places
+		missing := x.Refresh && len(s.places) < x.Count
 		todo = append(todo, s.m.Step(s.now, &Replies{[]Reply{{Op: op, ID: op.ID, Ran: Yes, OK: !refused, Missing: missing, TTL: time.Minute}}}, nil)...)
 	}
 }
@@ -125,7 +125,7 @@ func TestLine_UnansweredTransferMayGiveWay(t *testing.T) {
 	answer(Reply{Ran: Yes, OK: true}) // the others have joined, and are not at the front
 	require.True(t, granted[1])
 	step(Unlock{Request: all[0]})
-	require.True(t, scripts[len(scripts)-1].Line.Pass)
+	require.True(t, scripts[len(scripts)-1].PlaceOp.Pass)
 	m.names["f"].places().front = 4 // an earlier answer may have said so
 	answer(Reply{Ran: Maybe, Err: errUnanswered})
 	step(Cancel{all[1]})

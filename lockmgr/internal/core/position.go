@@ -92,7 +92,7 @@ func (n *name) isLock() bool {
 // subscribed, or if a script may have joined. The first try does neither, so that it may share a
 // command: most often there is no line. A release that keeps the record for a reservation does
 // neither.
-func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
+func (p *position) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 	n := e.of
 	switch {
 	case op.Verb == VerbAcquire && (n.sub != subNone || p.joined != 0):
@@ -117,12 +117,12 @@ func (p *position) fill(m *Machine, e *entry, op *Op, spare *Line) {
 
 // fillGrant sets in op how the script grants by message. If the script joins the line, the manager
 // gets a place.
-func (p *position) fillGrant(m *Machine, n *name, op *Op, spare *Line) {
+func (p *position) fillGrant(m *Machine, n *name, op *Op, spare *PlaceOp) {
 	if spare == nil {
-		spare = new(Line)
+		spare = new(PlaceOp)
 	}
-	op.Line = spare
-	*spare = Line{Join: spare.Join[:0]}
+	op.PlaceOp = spare
+	*spare = PlaceOp{Join: spare.Join[:0]}
 	if op.Waits == 0 || m.cfg.GrantSecret == "" {
 		return
 	}

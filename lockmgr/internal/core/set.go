@@ -132,7 +132,7 @@ func (n *name) about(err error) error {
 	return err
 }
 
-func (s *set) fill(m *Machine, e *entry, op *Op, _ *Line) {
+func (s *set) fill(m *Machine, e *entry, op *Op, _ *PlaceOp) {
 	op.Items, op.Set = s.items, s.id
 	if s.joined != 0 { // by an earlier try: position.fill notes this one
 		op.StandsAt = s.standsAt

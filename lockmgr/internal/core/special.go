@@ -12,8 +12,8 @@ type special interface {
 	// granted, and arranges that.
 	takes(n *name, number uint64) bool
 	// fill sets the fields of op that only the kind has. op is about to be sent for an entry. spare
-	// is nil or a Line that may be used again.
-	fill(m *Machine, e *entry, op *Op, spare *Line)
+	// is nil or a PlaceOp that may be used again.
+	fill(m *Machine, e *entry, op *Op, spare *PlaceOp)
 	// leftovers reports whether a script must remove something of the name on the server, beside
 	// its entries, because nobody here waits.
 	leftovers(n *name) bool
@@ -45,10 +45,10 @@ type special interface {
 // in which they do not differ.
 type plain struct{}
 
-func (plain) dropped(*name) *details            { return &noDetails }
-func (plain) takes(*name, uint64) bool          { return false }
-func (plain) fill(*Machine, *entry, *Op, *Line) {}
-func (plain) leftovers(*name) bool              { return false }
+func (plain) dropped(*name) *details               { return &noDetails }
+func (plain) takes(*name, uint64) bool             { return false }
+func (plain) fill(*Machine, *entry, *Op, *PlaceOp) {}
+func (plain) leftovers(*name) bool                 { return false }
 
 func (plain) acquired(*name)                   {}
 func (plain) refused(*Machine, *entry, *Reply) {}

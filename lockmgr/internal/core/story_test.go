@@ -345,8 +345,8 @@ func (s *story) describe(e Effect) string {
 		if o.StandsAt != 0 && o.Verb == VerbAcquire {
 			d += fmt.Sprintf(" stands-at=%d", o.StandsAt)
 		}
-		if o.Kind == Fair && o.Line != nil {
-			d += o.Line.describe()
+		if o.Kind == Fair && o.PlaceOp != nil {
+			d += o.PlaceOp.describe()
 		}
 		return d
 	case Tokens:
@@ -403,7 +403,7 @@ func atPlace(n uint64) string {
 }
 
 // describe formats what a script does to the places of a fair lock.
-func (x *Line) describe() (d string) {
+func (x *PlaceOp) describe() (d string) {
 	if len(x.Join) > 0 {
 		d += " join=" + numbers(x.Join)
 	}
@@ -412,7 +412,7 @@ func (x *Line) describe() (d string) {
 	}
 	d += " before=" + number(x.Before)
 	if x.Refresh {
-		d += fmt.Sprintf(" refresh=%d", x.Places)
+		d += fmt.Sprintf(" refresh=%d", x.Count)
 	}
 	if x.Pass {
 		d += " pass"

@@ -139,8 +139,8 @@ func (exclusive) holders(w *world, l *lockName) (out []holder) {
 // lateJoin returns the holder ID of a place that a command may have joined after its manager gave
 // it up, or "".
 func (c *command) lateJoin() string {
-	if op := c.sent; c.verb == core.VerbAcquire && op.Lined && len(op.Line.Join) > 0 && !slices.Contains(c.n.flight[c.name.index], c.id) {
-		return wire.HolderID(c.n.label, op.Line.Join[0])
+	if op := c.sent; c.verb == core.VerbAcquire && op.Lined && len(op.PlaceOp.Join) > 0 && !slices.Contains(c.n.flight[c.name.index], c.id) {
+		return wire.HolderID(c.n.label, op.PlaceOp.Join[0])
 	}
 	return ""
 }

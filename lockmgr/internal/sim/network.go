@@ -443,7 +443,7 @@ func (n *node) accept(r *core.Reply) {
 		if a.ran == core.Yes && a.kept || a.ran == core.No && n.w.names[i].kind != core.Exclusive {
 			n.keepNumbers(n.w.names[i], r.Op)
 		}
-		if x := r.Op.Line; a.ran == core.Yes && x != nil && r.Op.Kind != core.Fair {
+		if x := r.Op.PlaceOp; a.ran == core.Yes && x != nil && r.Op.Kind != core.Fair {
 			for _, place := range x.Join { // each command with an answer named it to find the record of a grant
 				delete(n.numbers.spent[i], place)
 			}

@@ -86,7 +86,7 @@ func (n *node) describeEffect(e core.Effect) string {
 		if o.Tokens > 0 {
 			s += fmt.Sprintf(" tokens=%d", o.Tokens)
 		}
-		if x := o.Line; x != nil {
+		if x := o.PlaceOp; x != nil {
 			s += fmt.Sprintf(" join=%v leave=%v before=%d pass=%v refresh=%v", x.Join, x.Leave, x.Before, x.Pass, x.Refresh)
 		}
 		return s

@@ -109,7 +109,7 @@ func (e *encoder) want(op *core.Op) string {
 	if op.Deaf {
 		words[3] = "d"
 	}
-	if x := op.Line; x != nil && x.Secret != "" {
+	if x := op.PlaceOp; x != nil && x.Secret != "" {
 		words = append(words, decimal(x.Join[0]), decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced))
 	}
 	return strings.Join(words, " ")

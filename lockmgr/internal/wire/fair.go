@@ -41,8 +41,8 @@ func fairFormat(s *Script, read func(*core.Op, *Answer, *core.Reply) bool) forma
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(s)
 			c.Keys = append(c.Keys, op.Name, QueueKey(op.Name), DeadlinesKey(op.Name), waitsKey(op.Name), absentKey(op.Name), TokenKey(op.Name))
-			x := op.Line
-			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Places),
+			x := op.PlaceOp
+			c.Args = append(c.Args, e.manager, millis(x.Life), decimal(x.Before), flag(x.Refresh), strconv.Itoa(x.Count),
 				millis(op.Lease), strconv.FormatInt(op.Tokens, 10), flag(x.Pass), decimal(op.Number), decimal(op.ID), Channel(op.Name),
 				decimal(uint64(op.Sent)), millis(x.GrantLease), x.Secret, flag(x.Fenced), flag(x.Tell))
 			for _, list := range [...][]uint64{op.OtherNumbers, x.Join, x.Leave} {
@@ -98,7 +98,7 @@ func readFairTransferred(op *core.Op, a *Answer, r *core.Reply) bool {
 	}
 	ok := readPlaced(op, a, r)
 	r.GaveWay = !r.OK
-	return ok && (r.OK || op.Line.Pass)
+	return ok && (r.OK || op.PlaceOp.Pass)
 }
 
 func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {

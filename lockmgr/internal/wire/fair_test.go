@@ -16,7 +16,7 @@ import (
 func fairOp(verb core.Verb, name string, tokens int64, pass bool) *core.Op {
 	return &core.Op{
 		ID: 40, Kind: core.Fair, Verb: verb, Name: name, Lease: lease, Number: 7, OtherNumbers: []uint64{4, 5}, Tokens: tokens,
-		Line: &core.Line{Join: []uint64{8, 9, 10}, Leave: []uint64{6}, Before: 7, Life: 5 * time.Second, Refresh: true, Places: 3, Pass: pass,
+		PlaceOp: &core.PlaceOp{Join: []uint64{8, 9, 10}, Leave: []uint64{6}, Before: 7, Life: 5 * time.Second, Refresh: true, Count: 3, Pass: pass,
 			GrantLease: 2 * time.Second, Secret: "5ec7e7", Fenced: true, Tell: true},
 		Sent: 12345,
 	}
@@ -34,7 +34,7 @@ func TestFair_WordsOfACommand(t *testing.T) {
 		{fairOp(core.VerbAcquire, "a", 0, true), "fair_acquire", keys, words},
 		{fairOp(core.VerbTransfer, "a", 0, true), "fair_transfer", keys, words},
 		{fairOp(core.VerbTransfer, "a", 2, false), "fair_transfer", keys, manager + " 5000 7 1 3 1000 2 0 7 40 redisson_lock__channel:{a} 12345 2000 5ec7e7 1 1 2 4 5 3 8 9 10 1 6"},
-		{&core.Op{ID: 41, Kind: core.Fair, Verb: core.VerbRelease, Name: "a", OtherNumbers: []uint64{4}, Line: &core.Line{Before: 12, Life: 5 * time.Second}},
+		{&core.Op{ID: 41, Kind: core.Fair, Verb: core.VerbRelease, Name: "a", OtherNumbers: []uint64{4}, PlaceOp: &core.PlaceOp{Before: 12, Life: 5 * time.Second}},
 			"fair_release", keys, manager + " 5000 12 0 0 0 0 0 0 41 redisson_lock__channel:{a} 0 0  0 0 1 4 0 0"},
 		{&core.Op{Kind: core.Fair, Verb: core.VerbRenew, Name: "a", Lease: lease, Number: 7}, "renew", "a", "1000 " + manager + ":7:f"},
 	} {

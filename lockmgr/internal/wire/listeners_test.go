@@ -31,7 +31,7 @@ func everyCommand() (all []Command) {
 				for tokens := range int64(2) {
 					op := &core.Op{
 						Kind: core.Kind(kind), Verb: core.Verb(verb), Side: side, Name: "a", Lease: lease, Number: 2, OtherNumbers: []uint64{1, 2},
-						Tokens: tokens, Permits: 1, Most: 1, Line: &core.Line{},
+						Tokens: tokens, Permits: 1, Most: 1, PlaceOp: &core.PlaceOp{},
 					}
 					if op.Kind == core.Several {
 						op.Items = items

@@ -38,7 +38,7 @@ func TestRenewal_TellsOfEachLease(t *testing.T) {
 func TestRelease_JoinsTheLine(t *testing.T) {
 	op := released("a", 1)
 	op.ID, op.Lined, op.Waits = 7, true, lease
-	op.Line = &core.Line{Join: []uint64{5}, Secret: "5ec7e7", GrantLease: lease}
+	op.PlaceOp = &core.PlaceOp{Join: []uint64{5}, Secret: "5ec7e7", GrantLease: lease}
 	b := batchOf(tasks(op, released("b", 2)))
 	require.Len(t, b.commands, 2)
 	require.Equal(t, "u 7 "+millis(lease)+"  5 0 "+millis(lease)+" 5ec7e7 0", b.commands[0].Args[0])

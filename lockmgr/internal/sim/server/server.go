@@ -55,10 +55,10 @@ func (s *Server) Close() {
 func Copy(op *core.Op) core.Op {
 	out := *op
 	out.OtherNumbers = slices.Clone(op.OtherNumbers)
-	if op.Line != nil {
-		x := *op.Line
+	if op.PlaceOp != nil {
+		x := *op.PlaceOp
 		x.Join, x.Leave = slices.Clone(x.Join), slices.Clone(x.Leave)
-		out.Line = &x
+		out.PlaceOp = &x
 	}
 	return out
 }

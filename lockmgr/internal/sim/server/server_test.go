@@ -278,7 +278,7 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 		}
 		if op.Verb == core.VerbAcquire && b.r.IntN(2) == 0 {
 			op.Lined, op.Deaf = true, b.r.IntN(4) == 0
-			op.Line = &core.Line{Join: []uint64{uint64(100 + b.r.IntN(3))}, GrantLease: 50 * time.Second, Fenced: b.r.IntN(2) == 0}
+			op.PlaceOp = &core.PlaceOp{Join: []uint64{uint64(100 + b.r.IntN(3))}, GrantLease: 50 * time.Second, Fenced: b.r.IntN(2) == 0}
 		}
 	case core.ReadWrite:
 		op.Side = core.Side(b.r.IntN(2))
@@ -302,8 +302,8 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 		if b.r.IntN(8) == 0 {
 			op.ID -= min(op.ID-1, uint64(b.r.IntN(20))) // a copy that runs late
 		}
-		op.Line = &core.Line{
-			Life: time.Duration(1+b.r.IntN(2)) * 50 * time.Second, Before: uint64(1 + b.r.IntN(3)), Refresh: b.r.IntN(3) == 0, Places: b.r.IntN(3),
+		op.PlaceOp = &core.PlaceOp{
+			Life: time.Duration(1+b.r.IntN(2)) * 50 * time.Second, Before: uint64(1 + b.r.IntN(3)), Refresh: b.r.IntN(3) == 0, Count: b.r.IntN(3),
 			Pass: b.r.IntN(2) == 0, Join: b.numbers(3), Leave: b.numbers(1),
 		}
 	}
