@@ -144,8 +144,8 @@ func (n *name) detailsForPlace() {
 	}
 }
 
-// fill sets op.PlaceOp, and gives a number to each request that joins. fill reuses spare unless spare
-// is nil.
+// fill sets op.PlaceOp, and gives a number to each request that joins. fill reuses spare if spare is
+// not nil.
 func (p *places) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 	if op.Verb == VerbRenew {
 		return
