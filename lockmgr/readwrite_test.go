@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -357,32 +358,50 @@ func TestReadWrite_ManyReadersThreeScripts(t *testing.T) {
 	})
 }
 
-// A reader that waits for a writer of another process waits for those for whom the writer waits.
-// The manager learns of the writer before or after the requests.
+// A reader that waits for a writer of another process waits for those for whom the writer waits. The
+// manager learns of the writer before or after the requests. Each reader has a single lock or a set.
 func TestReadWrite_DeadlockThroughAWriterElsewhere(t *testing.T) {
-	for _, known := range []bool{false, true} {
-		bubble(t, func(t *testing.T, w *scene) {
-			m, _ := w.manager(lockmgr.Options{})
-			elsewhere, _ := w.manager(lockmgr.Options{})
-			a, b := m.NewOwner(), m.NewOwner()
-			x := mustLock(t, m, "x", lockmgr.AsOwner(a))
-			doc := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(b))
-			writer := elsewhere.LockAsync("doc", lockmgr.Exclusive())
-			time.Sleep(second)
-			mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared())) // the writer lets one reader more in
-			time.Sleep(second)
-			f := m.LockAsync("doc", lockmgr.Shared(), lockmgr.AsOwner(a))
-			if known {
-				time.Sleep(second)
-			}
-			g := m.LockAsync("x", lockmgr.AsOwner(b))
-			time.Sleep(second)
-			require.ErrorIs(t, errOf(f.Result()), futures.ErrPending)
-			require.ErrorIs(t, errOf(g.Result()), lockmgr.ErrDeadlock)
-			mustUnlock(t, doc)
-			mustUnlock(t, mustAwait(t, writer))
-			mustUnlock(t, mustAwait(t, f))
-			mustUnlock(t, x)
-		})
+	type reads = func(m *lockmgr.Manager, o lockmgr.Owner) *futures.Future[*lockmgr.Lock]
+	single := func(m *lockmgr.Manager, o lockmgr.Owner) *futures.Future[*lockmgr.Lock] {
+		return m.LockAsync("doc", lockmgr.Shared(), lockmgr.AsOwner(o))
+	}
+	inSet := func(m *lockmgr.Manager, o lockmgr.Owner) *futures.Future[*lockmgr.Lock] {
+		return m.LockAllAsync(lockmgr.Set{Names: []string{"a"}, Shared: []string{"doc"}}, lockmgr.AsOwner(o))
+	}
+	inAnother := func(m *lockmgr.Manager, o lockmgr.Owner) *futures.Future[*lockmgr.Lock] {
+		return m.LockAllAsync(lockmgr.Set{Names: []string{"b"}, Shared: []string{"doc"}}, lockmgr.AsOwner(o))
+	}
+	for what, tt := range map[string]struct{ holds, waits reads }{
+		"single": {single, single}, "set beside single": {single, inSet}, "single beside set": {inSet, single}, "sets": {inSet, inAnother},
+	} {
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, ", known: ", known), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *scene) {
+					m, _ := w.manager(lockmgr.Options{})
+					elsewhere, _ := w.manager(lockmgr.Options{})
+					a, b := m.NewOwner(), m.NewOwner()
+					x := mustLock(t, m, "x", lockmgr.AsOwner(a))
+					doc := mustAwait(t, tt.holds(m, b))
+					writer := elsewhere.LockAsync("doc", lockmgr.Exclusive())
+					time.Sleep(second)
+					if what == "single" {
+						mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared())) // the writer lets one reader more in
+						time.Sleep(second)
+					}
+					f := tt.waits(m, a)
+					if known {
+						time.Sleep(second)
+					}
+					g := m.LockAsync("x", lockmgr.AsOwner(b))
+					time.Sleep(3 * second)
+					require.ErrorIs(t, errOf(f.Result()), futures.ErrPending)
+					require.ErrorIs(t, errOf(g.Result()), lockmgr.ErrDeadlock)
+					mustUnlock(t, doc)
+					mustUnlock(t, mustAwait(t, writer))
+					mustUnlock(t, mustAwait(t, f))
+					mustUnlock(t, x)
+				})
+			})
+		}
 	}
 }

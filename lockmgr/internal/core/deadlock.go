@@ -222,13 +222,18 @@ func (m *Machine) breakDeadlocksOf(n *name) {
 func (m *Machine) writerElsewhere(e *entry, waits bool) {
 	u := e.upkeep()
 	if waits && !u.writerWaits {
-		for r := range e.of.queue.all {
-			if r.Explicit {
-				m.search = append(m.search, r)
-			}
-		}
+		m.searchAll(e.of)
 	}
 	u.writerWaits = waits
+}
+
+// searchAll arranges that endStep looks for the cycles that the requests for a name close.
+func (m *Machine) searchAll(n *name) {
+	for r := range n.queue.all {
+		if r.Explicit {
+			m.search = append(m.search, r)
+		}
+	}
 }
 
 func (m *Machine) failYoungest(cycle []edge) {
