@@ -42,7 +42,7 @@ var coreMutants = []mutant{
 	{"a message is a hint", "no try on confirmation", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "n.worthTrying(ev):", seeds},
 	{"a message is a hint", "message ignored", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "ev.Confirmed:", seeds},
 	{"a message is a hint", "raises no doubt", machine, "Machine.wakeEntry", "m.doubt(e)", "", seeds},
-	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!lacks && !u.doubt.open()", "!lacks", seeds},
+	{"a message is a hint", "passed on in doubt", machine, "Machine.handTo", "!e.upkeep().doubt.open() && ", "", seeds},
 	{"a message is a hint", "passed on without a proof", machine, "Machine.unproven", "!u.proven || m.now-e.sent > every*3/2+2*u.trip", "u == nil", stories},
 
 	{"one script in flight", "release does not look", machine, "Machine.release", "e.flight == 0", "true", seeds},

@@ -237,8 +237,7 @@
 // shared: see unproven. The doubt costs few scripts, because a transfer records each new holder in
 // any case: the transfer only comes before the handoff instead of after the handoff. A request for
 // a token needs a script that was sent after the request, and after the last hold had ended: see
-// mayTakeToken. If the server refuses transfers, because it is out of memory, a renewal looks for
-// the record instead. If no script is answered, nobody gets the entry.
+// mayTakeToken. If no script is answered, nobody gets the entry.
 //
 // # Shared entries
 //

@@ -161,18 +161,6 @@ func (e *entry) recorded() bool {
 	return e.number == e.target() && e.side == e.of.rules().side(e)
 }
 
-// transferDue reports whether a transfer must record the present holder of the entry. If transfers
-// fail, a renewal that is wanted comes first.
-func (e *entry) transferDue() bool {
-	u := e.upkeep()
-	return !e.recorded() && !(u.extend.want > 0 && u.renewsInstead())
-}
-
-// renewsInstead reports whether a renewal under the present number stands in for a transfer that
-// fails: a server that is out of memory refuses transfers, but no renewals. No unanswered transfer
-// may have replaced the number.
-func (u *upkeep) renewsInstead() bool { return u.retry.failing() && !u.unknown.replaced() }
-
 // trust moves the deadline of the entry forward, and never back. Only transfer moves a deadline
 // back, before sending a script that may shorten the life of the record.
 func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {

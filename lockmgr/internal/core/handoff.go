@@ -87,20 +87,14 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 // handTo gives an entry without a hold to the first waiter, or sends the script that must come
 // first. passed is set unless the entry was acquired for the waiter.
 func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
-	u := e.upkeep()
-	lacks := m.lacks(e, r, answered)
 	switch {
-	case !lacks && !u.doubt.open():
+	case !e.upkeep().doubt.open() && !m.lacks(e, r, answered):
 		r.Passed = passed
 		m.answerUnlock(e, nil)
 		m.grant(e, r)
 		m.sendDue(e)
 	case !e.of.rules().transfers():
 		m.release(e)
-	case !lacks && u.renewsInstead():
-		if e.flight == 0 && m.now >= u.retry.at {
-			m.renew(e, m.leaseOf(r)) // looks for the record
-		}
 	default:
 		m.transferFirst(e, r)
 	}

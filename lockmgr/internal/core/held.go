@@ -205,7 +205,7 @@ func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	case u.upgrade != nil:
 		m.renumber(e, Alone)
 		m.transfer(e, Alone, u.number, m.leaseOf(u.upgrade), tokensFor(u.upgrade))
-	case e.transferDue():
+	case !e.recorded():
 		if m.now < u.nextTransfer && !m.asksEarly(e) {
 			return min(u.nextTransfer, n.placesAt(u, m.now))
 		}

@@ -21,7 +21,7 @@ func (m *Machine) renewDueLocks() {
 			// The next watched holder puts e back.
 		case e.flight != 0:
 			m.renewals.Schedule(e, m.now, m.now)
-		case !e.recorded() && !u.renewsInstead(): // a transfer is due, and renews as well
+		case !e.recorded(): // a transfer is due, and renews as well
 			m.renewals.Schedule(e, m.now, m.now)
 			if m.now >= u.retry.at || !u.retry.failing() {
 				m.transferTo(e)
@@ -72,13 +72,9 @@ func (m *Machine) renewed(e *entry, r *Reply) {
 	switch {
 	case r.Ran != Yes:
 		m.tally.failed, m.tally.err = m.tally.failed+1, r.Err
-		standsIn := e.phase == passing && e.upkeep().retry.failing() // of a transfer: see handTo
 		m.failWith(e, r)
 		if e.phase == passing {
 			m.failed(e, r.Err)
-		}
-		if standsIn && r.Final {
-			m.passRefused(e)
 		}
 		m.renewalFailed(e, r.Err)
 	case !r.OK:

@@ -69,7 +69,7 @@ func (m *Machine) prepareJoin(e *entry, r *Request, ask bool) (ready bool, again
 	case e.flight != 0:
 		return false, Forever
 	case !needsTransfer && u.extend.want > 0:
-		return false, m.sendDue(e) // the renewal: a server that is out of memory refuses transfers
+		return false, m.sendDue(e) // the renewal looks for the record
 	case m.now < u.retry.at:
 		return false, u.retry.at
 	}

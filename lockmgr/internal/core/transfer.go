@@ -197,10 +197,8 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 		n.details.run.others = max(n.details.run.others, 1)
 	}
 	m.failWith(e, r)
-	if head := n.queue.head; r.Final && !forTokens && head != nil {
-		if m.short(e, head) || !u.renewsInstead() {
-			m.passRefused(e)
-		}
+	if r.Final && !forTokens && n.queue.head != nil {
+		m.passRefused(e)
 	}
 	if e.flight == 0 {
 		m.proceed(e)

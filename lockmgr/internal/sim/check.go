@@ -325,7 +325,7 @@ func (w *world) checkDeadlock(n *node, c *call, e *core.DeadlockError) {
 		holds := slices.ContainsFunc(n.held, func(h *hold) bool {
 			r := h.core.Request
 			return r.Owner() == edge.Holder && slices.ContainsFunc(n.waiting, func(o *call) bool {
-				return o.req.ID == edge.Request && n.waitsFor(o, h)
+				return o.req.ID == edge.Request && n.mayWaitFor(o, h)
 			})
 		})
 		if !waits || !holds {
@@ -388,6 +388,11 @@ func (n *node) waitsFor(c *call, h *hold) bool {
 		return true
 	}
 	return h.name.rules.waitsFor(c, h)
+}
+
+// mayWaitFor is waitsFor, also if a writer elsewhere may wait for the hold, and comes before the call.
+func (n *node) mayWaitFor(c *call, h *hold) bool {
+	return n.waitsFor(c, h) || slices.ContainsFunc(c.name.bases(), func(l *lockName) bool { return l.kind == core.ReadWrite && h.name.place(l) >= 0 })
 }
 
 // behindAlone reports whether a call waits behind one for the side alone. One that re-enters as

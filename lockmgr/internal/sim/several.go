@@ -151,7 +151,7 @@ func (l *lockName) meets(c *call, h *hold) bool {
 // meetsItself reports whether the owner of a call has another lock that keeps it out.
 func (n *node) meetsItself(c *call) bool {
 	return slices.ContainsFunc(n.held, func(h *hold) bool {
-		return h.name != c.name && h.core.Request.Owner() == c.req.Owner() && n.waitsFor(c, h)
+		return h.name != c.name && h.core.Request.Owner() == c.req.Owner() && n.mayWaitFor(c, h)
 	})
 }
 
