@@ -728,7 +728,7 @@ func (b *book) closed(mgr *lockmgr.Manager, err error) {
 var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
-	lockmgr.ErrKind: "ErrKind", lockmgr.ErrReplicas: "ErrReplicas",
+	lockmgr.ErrKind: "ErrKind", lockmgr.ErrOutOfMemory: "ErrOutOfMemory", lockmgr.ErrReplicas: "ErrReplicas",
 	context.DeadlineExceeded: "DeadlineExceeded",
 }
 

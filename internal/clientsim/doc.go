@@ -57,6 +57,7 @@
 //	fail         a replica gets nothing for a while, or takes the place of its master;
 //	             what it has not got is lost
 //	move         a slot of the cluster gets another master
+//	full         the servers have no memory
 //	crowd        the servers stop just before hundreds of names are asked for
 //	noperm, badkey, badcounter, foreign
 //	             one name is forbidden, no lock, has a bad token counter, is taken as
@@ -107,7 +108,8 @@
 //	10       a free name is granted at once, whatever happens to others
 //	11a, 11b KeepFor keeps a name from others, and a request that nobody took keeps nothing
 //	12a, 12b replicas have the record of a lock that is granted, for as long as it is valid
-//	13a, 13b each error is what has happened; options that contradict each other are refused
+//	13a, 13b each error is what has happened; a request that stands in a line is not refused for
+//	         want of memory; options that contradict each other are refused
 //	14a to e a free lock is granted, in order, without starvation, to all in the end; who waits
 //	         is subscribed
 //

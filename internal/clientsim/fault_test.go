@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/luaserver"
 )
 
-// A trouble is a fault of one name. Errors that name it are true between from and to.
+// A trouble is a fault of one name, or of all. Errors that name it are true between from and to.
 type trouble struct {
 	kind kinds
-	host *host // nil: all
-	name string
+	host *host  // nil: all
+	name string // empty: all
 	span
 }
 
@@ -27,7 +27,7 @@ func (w *world) planStrike(i int) {
 	at := time.Duration(r.Int64N(int64(w.set.life)))
 	lasts := logBetween(r, 20*ms, w.set.silent)
 	switch kind {
-	case noPerm, badCounter, foreign:
+	case noPerm, badCounter, foreign, full:
 		lasts = logBetween(r, 20*ms, 2*w.set.lease)
 	case slowLog:
 		lasts = logBetween(r, sec, w.set.life) // little is logged
@@ -153,6 +153,17 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			w.tracef("fault ends: host %d may touch %q", h.index, name)
 			h.refused[name]--
 		})
+	case full:
+		w.tracef("FAULT full: for %v", lasts)
+		w.note(noMemory, nil, "", lasts)
+		w.trouble(kind, nil, "", lasts)
+		w.fill(1)
+		w.after(lasts, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tracef("fault ends: the servers have memory")
+			w.fill(-1)
+		})
 	case badKey, foreign:
 		if keys.Get(name) != nil {
 			return
@@ -210,6 +221,14 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	}
 }
 
+// fill changes by how many faults the servers are full. w.mu is held.
+func (w *world) fill(by int) {
+	for _, s := range w.servers {
+		s.filled += by
+		s.memory.Full = s.filled > 0
+	}
+}
+
 // stopServer stops the server for a time. w.mu is held.
 func (w *world) stopServer(lasts time.Duration) {
 	w.tracef("FAULT stop: for %v", lasts)
@@ -251,7 +270,7 @@ func (w *world) trouble(kind kinds, h *host, name string, lasts time.Duration) {
 // its effects remain. w.mu is held.
 func (w *world) troubled(set kinds, h *host, name string, in span) bool {
 	for _, t := range w.troubles {
-		if t.kind&set != 0 && t.name == name && (t.host == nil || h == nil || t.host == h) && t.overlaps(in) {
+		if t.kind&set != 0 && (t.name == "" || t.name == name) && (t.host == nil || h == nil || t.host == h) && t.overlaps(in) {
 			return true
 		}
 	}
@@ -281,7 +300,7 @@ func (h *host) disturbed(in span) bool {
 func (w *world) troubledSince(name string, at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.troubled(noPerm|badKey|badCounter|foreign, nil, name, span{at, time.Now()})
+	return w.troubled(ofNames, nil, name, span{at, time.Now()})
 }
 
 // A met is a trouble that requests can meet: at a host or at all, and of a name or of all.

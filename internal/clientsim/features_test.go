@@ -77,6 +77,7 @@ const (
 	frozen
 	movedSlot
 	failover
+	noMemory
 
 	allFeatures
 )
@@ -88,7 +89,7 @@ var featureNames = [allFeatures]string{
 	"unlocked at once", "unlocked later", "by Do", "cancelled before", "cancelled after", "never taken", "closed", "extended", "lost", "forced", "killed",
 	"nobody", "local waiters", "waiters elsewhere", "both", "like Redisson",
 	"one server", "shards", "with replicas",
-	"lost reply", "late copy", "cut", "frozen", "moved slot", "failover",
+	"lost reply", "late copy", "cut", "frozen", "moved slot", "failover", "without memory",
 }
 
 func (f feature) String() string { return featureNames[f] }

@@ -512,7 +512,7 @@ func (b *book) promise10(q *request) {
 	defer w.mu.Unlock()
 	in := span{q.issued.Add(-2 * sec), q.told}
 	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.host.disturbed(in) || w.strangerAt(q.name, in) ||
-		w.troubled(noPerm|badKey|badCounter|foreign, nil, q.name, in) || b.managers[q.mgr].closing {
+		w.troubled(ofNames, nil, q.name, in) || b.managers[q.mgr].closing {
 		return
 	}
 	w.fail("promise10", "#%d of machine %d waited %v for %q, which was free; %v would do", q.seq, q.m.index, took, q.name, limit)
@@ -690,6 +690,14 @@ func (b *book) promise13a(q *request, err error) {
 		if !had(noPerm, q.host) {
 			lie("nobody has forbidden the name")
 		}
+	case errors.Is(err, lockmgr.ErrOutOfMemory):
+		if !had(full, nil) {
+			lie("there was memory")
+		}
+		at := w.denied[record{q.name, q.mgr}]
+		if !at.Before(q.issued) && q.told.Sub(at) < 2*q.host.latency && !q.once {
+			lie("its manager stood in the line, or had the record")
+		}
 	case errors.Is(err, lockmgr.ErrWrongType):
 		if !had(badKey, nil) && !(q.fenced && had(badCounter, nil)) && !(q.kind == permits && had(foreign, nil)) {
 			lie("its keys are of the right types")
@@ -742,7 +750,7 @@ func (b *book) silent(q *request) bool {
 func (b *book) onlyReads(q *request) bool {
 	p := b.of(q.name)
 	w := b.w
-	if q.kind != reader || !q.once || len(p.holds) == 0 || w.set.kinds&(sets|redisson|force|abandon|together|noPerm|badKey|foreign|badCounter) != 0 || q.hopeless() {
+	if q.kind != reader || !q.once || len(p.holds) == 0 || w.set.kinds&(sets|redisson|force|abandon|together|ofNames) != 0 || q.hopeless() {
 		return false
 	}
 	steady := false

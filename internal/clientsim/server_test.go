@@ -16,8 +16,10 @@ type server struct {
 	keys        keyspace
 	known       map[string]*luaserver.Script // by SHA-1
 	subscribers map[string][]*conn           // by channel
-	stopped     int                          // how many faults have stopped it
-	backlog     []arrival                    // what came meanwhile
+	memory      luaserver.Memory
+	filled      int       // how many faults have filled the memory
+	stopped     int       // how many faults have stopped it
+	backlog     []arrival // what came meanwhile
 	commands    int
 
 	w      *world
@@ -173,6 +175,10 @@ func (s *server) command(c *conn, args []string) []byte {
 			return resp.Append(nil, at)
 		}
 	}
+	s.memory.Begin()
+	if err := s.memory.Refuse(args[0]); err != nil {
+		return resp.Append(nil, err)
+	}
 	return resp.Append(nil, s.plain(args))
 }
 
@@ -204,13 +210,18 @@ func (s *server) eval(c *conn, name string, args []string) any {
 		}
 		s.keys = s.apart[c.from]
 	}
+	s.memory.Begin()
 	out := engine.Run(script, keys, args[3+n:], func(call []string) any {
+		if err := s.memory.Refuse(call[0]); err != nil {
+			return err
+		}
 		if key := keyOf(call); key != "" && !slices.Contains(keys, key) {
 			s.w.seen[undeclared+script.Name+" "+kindOfKey(key)]++
 		}
 		return s.plain(call)
 	})
 	s.follow(c, script.Name, keys, args[3+n:], out)
+	s.noteDenial(script.Name, keys[0], args[3+n:], out)
 	s.tracef("  server: %s script %.6s keys %q args %q: %v", c, script.SHA, keys, args[3+n:], out)
 	return out
 }
@@ -340,6 +351,30 @@ func (s *server) follow(c *conn, script string, keys, args []string, out any) {
 	}
 	for _, id := range ids {
 		see(id)
+	}
+}
+
+// noteDenial notes a try that had no memory though its manager stands in the line, or has the
+// record: see promise13a.
+func (s *server) noteDenial(script, key string, args []string, out any) {
+	err, is := out.(failure)
+	if !is || !strings.HasPrefix(string(err), "OOM") {
+		return
+	}
+	var mgr, place string
+	switch script {
+	case "acquire":
+		mgr, _, _ = strings.Cut(args[2], " ")
+	case "readwrite_acquire":
+		mgr, _, _ = strings.Cut(args[3], " ")
+	case "fair_acquire":
+		mgr, place = args[0], args[0]+":"+args[8]+":f"
+	}
+	stands := s.keys.Do("HEXISTS", "{"+key+"}:lock_wants", mgr) == any(int64(1)) ||
+		place != "" && s.keys.Do("ZSCORE", "redisson_lock_timeout:{"+key+"}", place) != nil
+	has := slices.ContainsFunc(s.keys.names(key), func(f string) bool { return f == place || slices.Contains(args, strings.TrimSuffix(f, ":write")) })
+	if stands || has {
+		s.w.denied[record{key, mgr}] = time.Now()
 	}
 }
 

@@ -67,6 +67,7 @@ const (
 	fail                           // a replica takes the place of its master
 	move                           // a slot gets another master
 	lateDial                       // Options.ConnectLater
+	full                           // the servers have no memory
 	allKinds     = 1<<iota - 1
 )
 
@@ -75,7 +76,7 @@ var kindNames = []string{
 	"nosubscribe", "far", "slowlog", "slowobserver", "slowcallback", "force", "abandon", "together", "owners", "adopted", "fixed",
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
-	"replicated", "clustered", "fail", "move", "latedial",
+	"replicated", "clustered", "fail", "move", "latedial", "full",
 }
 
 // known are the kinds with known failures, which no seed has unless -only asks for them.
@@ -83,7 +84,10 @@ const known kinds = 0
 
 // disasters are the kinds that strike at an instant and last for a time.
 const disasters = late | stall | cut | partition | refuse | stop | restart | noPerm | badKey | badCounter | foreign |
-	slowLog | slowObserver | kill | fail | move
+	slowLog | slowObserver | kill | fail | move | full
+
+// ofNames are the disasters that make requests for some names fail.
+const ofNames = noPerm | badKey | badCounter | foreign | full
 
 func (k kinds) String() string {
 	var out []string

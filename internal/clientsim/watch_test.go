@@ -84,7 +84,7 @@ func (b *book) promise14c(p *pages, q *request, now time.Time) {
 	}
 	b.look("promise14c", q)
 	since := later(p.without(q), p.keptMost) // while the name is kept, nobody is served
-	if now.Sub(since) < 10*sec+40*w.slowest() || w.troubled(noPerm|badKey|badCounter|foreign, nil, q.name, span{q.issued, now}) || q.hopeless() {
+	if now.Sub(since) < 10*sec+40*w.slowest() || w.troubled(ofNames, nil, q.name, span{q.issued, now}) || q.hopeless() {
 		return
 	}
 	if n := b.grantsSince(p, q); n > 100 {
@@ -133,7 +133,7 @@ func (b *book) promise14e(p *pages, q *request, now time.Time) {
 	}
 	b.look("promise14e", q)
 	if q.host.mute || now.Sub(since) < limit || q.host.disturbed(span{now.Add(-limit), now}) || w.set.kinds&shared != 0 ||
-		w.crowded.After(now) || w.troubled(noPerm|badKey|badCounter, nil, q.name, span{now.Add(-limit), now}) || b.managers[q.mgr].closing {
+		w.crowded.After(now) || w.troubled(ofNames&^foreign, nil, q.name, span{now.Add(-limit), now}) || b.managers[q.mgr].closing {
 		return
 	}
 	fields := w.keysOf(q.name).names(q.name)
@@ -160,7 +160,7 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 	})
 	held := slices.ContainsFunc(p.holds, func(h *hold) bool { return h.lock.Valid() })
 	if !waiting || held || w.keysOf(name).Get(name) != nil || w.crowded.After(now) ||
-		w.troubled(noPerm|badKey|badCounter, nil, name, span{now.Add(-limit), now}) {
+		w.troubled(ofNames&^foreign, nil, name, span{now.Add(-limit), now}) {
 		p.free = time.Time{}
 		return
 	}

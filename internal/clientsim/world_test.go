@@ -79,6 +79,7 @@ type world struct {
 	// changes that it lost.
 	revived  map[string][]string
 	gone     map[record]time.Time // when a command removed a record
+	denied   map[record]time.Time // see noteDenial
 	late     int                  // packets that came after their client had gone
 	seen     map[string]int
 	crowded  time.Time // until when a crowd is served
@@ -126,7 +127,7 @@ func (r *randReader) Read(b []byte) (int, error) {
 
 func newWorld(o options, set settings) *world {
 	w := &world{
-		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int), revived: make(map[string][]string), gone: make(map[record]time.Time),
+		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int), revived: make(map[string][]string), gone: make(map[record]time.Time), denied: make(map[record]time.Time),
 	}
 	w.trace = &trace{began: w.began, out: o.trace}
 	w.ctx, w.cancel = context.WithCancel(context.Background())

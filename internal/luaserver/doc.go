@@ -23,7 +23,7 @@
 //   - The words of commands, and the conversion of replies to Lua and back. A number becomes an
 //     integer.
 //   - Hash fields in the order in which they were first set, members of a sorted set by score and name.
-//   - Without memory (Server.OOM), commands that grow data fail until the script has used a command
+//   - Without memory (Memory), commands that grow data fail until the script has used a command
 //     that writes.
 //   - A message reaches each subscriber while the script runs.
 //

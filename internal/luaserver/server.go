@@ -16,16 +16,37 @@ type Server struct {
 	// order in which they subscribed, while the command runs. It may be nil, and must not call the
 	// Server.
 	Deliver func(subscriber int, channel, message string)
-	// OOM makes commands that need memory fail, unless they come after a command that writes in the
-	// same script.
-	OOM bool
+	Memory
 	// Refused has the errors of commands that the user may not use, by their names in capital
 	// letters.
 	Refused map[string]resp.Error
 
 	subscribers map[string][]int
 	behind      map[string][]int // those at a replica: see Demote
-	wrote       bool             // the script has used a command that writes
+}
+
+// A Memory refuses commands that need memory while it is full, unless they come after a command
+// that writes in the same script.
+type Memory struct {
+	Full  bool
+	wrote bool // the script has used a command that writes
+}
+
+// Begin begins a script, or a command outside of scripts.
+func (m *Memory) Begin() { m.wrote = false }
+
+// Refuse returns the error of a command that it refuses, or nil.
+func (m *Memory) Refuse(command string) any { return m.refuse(commandOf(command)) }
+
+func (m *Memory) refuse(c *command) any {
+	if c == nil || !c.writes {
+		return nil
+	}
+	if c.grows && m.Full && !m.wrote {
+		return oom
+	}
+	m.wrote = true
+	return nil
 }
 
 // NewServer returns a server without keys.
@@ -37,14 +58,14 @@ const oom = resp.Error("OOM command not allowed when used memory > 'maxmemory'."
 
 // Run runs a script.
 func (s *Server) Run(e *Engine, script *Script, keys, args []string) any {
-	s.wrote = false
-	defer func() { s.wrote = false }()
+	s.Begin()
+	defer s.Begin()
 	return e.Run(script, keys, args, s.do)
 }
 
 // Do runs a command.
 func (s *Server) Do(args ...string) any {
-	s.wrote = false
+	s.Begin()
 	return s.do(args)
 }
 
@@ -65,11 +86,8 @@ func (s *Server) do(args []string) any {
 		return out
 	}
 	c := commandOf(args[0])
-	if c != nil && c.writes {
-		if c.grows && s.OOM && !s.wrote {
-			return oom
-		}
-		s.wrote = true
+	if err := s.refuse(c); err != nil {
+		return err
 	}
 	return s.Keyspace.run(c, args)
 }

@@ -275,7 +275,7 @@ func (c *command) run() answer {
 		return answer{ran: core.No, err: errNoPerm, final: true}
 	}
 	before := c.end()
-	s.OOM = c.oom
+	s.Full = c.oom
 	s.Refused = c.refusals()
 	if c.verb == core.VerbRelease {
 		c.mayRelease()
@@ -287,7 +287,7 @@ func (c *command) run() answer {
 			w.turnOf(c.n, c.name)
 		}
 	}
-	s.OOM, s.Refused = false, nil
+	s.Full, s.Refused = false, nil
 	a.epoch, a.counterEpoch, a.set.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
 	w.watchRecord(c.name)
 	c.ran(&a, err, before)

@@ -355,14 +355,14 @@ func (b *both) ask(maxmemory string, args ...string) (reply any) {
 // call runs a script on both, and compares the replies and the messages.
 func (b *both) call(c call) {
 	maxmemory := "0"
-	if b.here.OOM = b.r.IntN(20) == 0; b.here.OOM {
+	if b.here.Full = b.r.IntN(20) == 0; b.here.Full {
 		maxmemory = "1"
 	}
 	want := b.ask(maxmemory, slices.Concat([]string{"EVAL", c.text, strconv.Itoa(len(c.keys))}, c.keys, c.args)...)
 	b.heard = nil
 	got := b.here.eval(c.text, c.keys, c.args)
-	b.trace = append(b.trace, fmt.Sprintf("%s %q %q (without memory: %v): %v here, %v there", c.name, c.keys, c.args, b.here.OOM, got, want))
-	b.here.OOM = false
+	b.trace = append(b.trace, fmt.Sprintf("%s %q %q (without memory: %v): %v here, %v there", c.name, c.keys, c.args, b.here.Full, got, want))
+	b.here.Full = false
 	if !b.same(got, want) {
 		b.Fatalf("another reply\n%s", b.tail())
 	}
