@@ -211,6 +211,9 @@ end
 -- came, the difference may be too small, and the old wait counts if it is larger. note gives
 -- up if the server has no memory for it.
 local function note()
+  if seen > 0 then -- the manager stands in the queue
+    keep() -- a write lets later ones pass without memory
+  end
   local unread, previous = {}, redis.call('LINDEX', queue, -1)
   if previous and seen == 0 and redis.call('EXISTS', waits) == 0 then
     local all = redis.call('LRANGE', queue, 0, -1)
@@ -346,9 +349,6 @@ end
 -- that has a deadline is in the queue already, unless the queue has lost it: a script
 -- that moves the deadlines looks for it there.
 local function join(mine)
-  if seen > 0 then -- the manager stands in the queue
-    keep() -- a write lets later ones pass without memory
-  end
   local there = ARGV[4] == '1' and #joining > 0 and listed()
   local till
   for i = 1, #joining do

@@ -3,6 +3,7 @@ package script_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -93,6 +94,8 @@ func TestScript_FairManagerInTheQueueHasMemory(t *testing.T) {
 			s.do(t, "HSET", fairKeys.Lock, "a:9:f", "1")
 			holder = "a"
 		}
+		// The deadline of the first place moves: a client of Redisson has left.
+		s.do(t, "ZADD", fairKeys.Deadlines, strconv.FormatInt(s.now(t)+3*fairLife, 10), "a:1:f")
 		s.do(t, "CONFIG", "SET", "maxmemory", "1")
 		x.ID, x.Joins, x.Others = 2, []uint64{2}, []uint64{9}
 		require.NotContains(t, s.runFair(t, s.wire, script, x, 10000, 0), "OOM", script)
