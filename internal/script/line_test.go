@@ -4,11 +4,14 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // A lineCall is an acquire by a manager that has a part in the line.
@@ -291,6 +294,35 @@ func TestScript_LineLeave(t *testing.T) {
 		s.do(t, "DEL", theLock)
 		require.Equal(t, "c", s.line(t), "b has left all the same")
 	})
+}
+
+// A reader that was told counts nobody before it: what its acquire costs does not depend on how many
+// readers the end of a writer has told. A writer of its manager counts them.
+func TestScript_LineOfToldReaders(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	acquire := func(c lineCall, side string) string {
+		return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, []string{side, "30000", "0", c.wants(), "{" + theLock + "}", fmt.Sprintf("%s:%d", c.manager, c.id)}))
+	}
+	reader := func(i int) lineCall {
+		return lineCall{manager: fmt.Sprint("r", i), id: 1, deaf: true, silent: true}
+	}
+	steps := func(readers int) (n int) {
+		s.prepare(t, "HSET L mode write a:1:write 1; PEXPIRE L 20000")
+		for i := range readers {
+			require.NotEqual(t, "nil", acquire(reader(i), "read"))
+		}
+		require.Equal(t, "[0 1]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", "{" + theLock + "}", "a:1", "redisson_rwlock:{" + theLock + "}"})))
+		last := reader(readers - 1)
+		require.NotEqual(t, "nil", acquire(lineCall{manager: last.manager, id: 2, once: true}, "write"))
+		s.do(t, "CONFIG", "RESETSTAT")
+		require.Equal(t, "nil", acquire(last, "read"))
+		for _, m := range regexp.MustCompile(`cmdstat_(lindex|hget):calls=(\d+)`).FindAllStringSubmatch(s.do(t, "INFO", "commandstats").(string), -1) {
+			n += redistest.Must(strconv.Atoi(m[2]))(t)
+		}
+		return n
+	}
+	require.LessOrEqual(t, steps(50), steps(5))
 }
 
 // A release joins the line behind those who wait. It joins no empty line, and a copy that runs late

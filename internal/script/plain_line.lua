@@ -151,7 +151,9 @@ end
 local function refusal(key, want, n, free)
   local manager = string.match(want, '^%S+')
   local line, wants, channel = keysOf(key)
-  if ahead(line, wants, channel, manager, free - n) <= free - n then
+  local needs, _, till, flags = positionOf(wants, manager or '')
+  local told = needs and n <= needs and now < till and string.find(flags, 't') -- nobody needs to be counted
+  if told or ahead(line, wants, channel, manager, free - n) <= free - n then
     return
   end
   local entered, joined = pcall(enter, key, want, n)
