@@ -329,7 +329,6 @@ local function remember()
     if ARGV[14] ~= '' then
       noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], ARGV[15], whole(micros), server()}, ' ')
     end
-    keep() -- a write lets later ones pass without memory
     redis.pcall('HSET', waits, '@' .. manager, noted)
     keep()
   end
