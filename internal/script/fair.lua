@@ -89,13 +89,13 @@
 -- key that is never there, and run when the slot has moved.
 local lock, queue, deadlines, waits, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[11]
 local manager, life, before = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local at = 17
+local nextArg = 17
 local function numbers()
-  local n, out = tonumber(ARGV[at]), {}
+  local n, out = tonumber(ARGV[nextArg]), {}
   for i = 1, n do
-    out[i] = ARGV[at + i]
+    out[i] = ARGV[nextArg + i]
   end
-  at = at + n + 1
+  nextArg = nextArg + n + 1
   return out
 end
 local others, joining, leaving = numbers(), numbers(), numbers()
@@ -132,7 +132,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local micros = clock[1] * 1000000 + clock[2]
 
-local function whole(n)
+local function decimal(n)
   return string.format('%.0f', n)
 end
 
@@ -196,13 +196,13 @@ end
 local function move(member, by, sum)
   local till = deadline(member)
   if till then
-    redis.call('ZADD', deadlines, whole(math.max(till + by, math.min(till, now + sum))), member)
+    redis.call('ZADD', deadlines, decimal(math.max(till + by, math.min(till, now + sum))), member)
   end
 end
 
 -- keep keeps the hash KEYS[4] for as long as a place lasts.
 local function keep()
-  redis.pcall('PEXPIRE', waits, whole(life))
+  redis.pcall('PEXPIRE', waits, decimal(life))
 end
 
 -- note notes the waits of Redisson's members behind the last place of this library, or of
@@ -245,7 +245,7 @@ local function note()
         wait = noted or math.max(300000, till - now)
       end
       if wait ~= noted then
-        redis.pcall('HSET', waits, member, whole(wait))
+        redis.pcall('HSET', waits, member, decimal(wait))
         more = more + wait - old
       end
       last = till
@@ -253,13 +253,13 @@ local function note()
     previous = member
   end
   if more ~= 0 then
-    redis.pcall('HSET', waits, 'sum', whole(math.max(0, count(redis.call('HGET', waits, 'sum')) + more)))
+    redis.pcall('HSET', waits, 'sum', decimal(math.max(0, count(redis.call('HGET', waits, 'sum')) + more)))
     keep()
   end
 end
 
--- ahead returns the sum of the waits of Redisson's members, or more.
-local function ahead()
+-- waitsAhead returns the sum of the waits of Redisson's members, or more.
+local function waitsAhead()
   return count(redis.call('HGET', waits, 'sum'))
 end
 
@@ -269,7 +269,7 @@ local function ownerOf(member)
 end
 
 -- silent reports whether the manager of a place has run no script for two fifths of ARGV[2] since
--- give tried to serve it: it has died, or hangs.
+-- grantTo tried to serve it: it has died, or hangs.
 local function silent(member)
   local till = string.match(redis.call('HGET', waits, '@' .. ownerOf(member)) or '', '^%d+ (%d+)$')
   return till and tonumber(till) <= now
@@ -327,7 +327,7 @@ local function remember()
   if not late and head() then
     local noted = ARGV[10]
     if ARGV[14] ~= '' then
-      noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], ARGV[15], whole(micros), server()}, ' ')
+      noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], ARGV[15], decimal(micros), server()}, ' ')
     end
     redis.pcall('HSET', waits, '@' .. manager, noted)
     keep()
@@ -353,7 +353,7 @@ local function join(mine)
   for i = 1, #joining do
     local member = place(joining[i])
     if member ~= mine then
-      till = till or whole(now + ahead() + life)
+      till = till or decimal(now + waitsAhead() + life)
       local new = redis.call('ZADD', deadlines, 'NX', till, member) == 1
       if there then
         new = not there[member]
@@ -396,7 +396,7 @@ local function refresh(mine)
         by = now + sum + life - (deadline(member) or now + sum + life)
       end
       sorted = sorted and (#ours == 0 or ours[#ours] < n)
-      at[#at + 1], ours[#ours + 1], till[#till + 1] = i, n, whole(now + sum + life)
+      at[#at + 1], ours[#ours + 1], till[#till + 1] = i, n, decimal(now + sum + life)
     elseif not known(member) then
       there[member] = true
       sum = sum + (noted[member] or 300000)
@@ -412,7 +412,7 @@ local function refresh(mine)
   end
   local moved, count, without = {}, 0, true
   for i = 1, #ours do
-    local member = place(whole(ours[i]))
+    local member = place(decimal(ours[i]))
     all[at[i]] = member
     if member == mine then
       without = false
@@ -437,7 +437,7 @@ local function refresh(mine)
     end
   end
   if noted['sum'] and noted['sum'] ~= sum then
-    redis.call('HSET', waits, 'sum', whole(sum))
+    redis.call('HSET', waits, 'sum', decimal(sum))
   end
   keep()
   if without then
@@ -456,9 +456,9 @@ end
 local function expire()
   local first = head()
   if first then
-    local ttl = known(first) and ahead() == 0 and life or 1000000000000
-    redis.pcall('PEXPIRE', deadlines, whole(ttl))
-    redis.pcall('PEXPIRE', queue, whole(ttl))
+    local ttl = known(first) and waitsAhead() == 0 and life or 1000000000000
+    redis.pcall('PEXPIRE', deadlines, decimal(ttl))
+    redis.pcall('PEXPIRE', queue, decimal(ttl))
   end
 end
 
@@ -480,7 +480,7 @@ end
 
 -- mixed returns 1 if a client of Redisson waits or has the lock, else 0.
 local function mixed()
-  if ahead() > 0 then
+  if waitsAhead() > 0 then
     return 1
   end
   local field = holder()
@@ -511,9 +511,9 @@ local function tell()
   return redis.pcall('PUBLISH', channel .. ':' .. first, '0')
 end
 
--- give records the first member as the holder, and tells its manager so. It returns false if it
+-- grantTo records the first member as the holder, and tells its manager so. It returns false if it
 -- can't: see Grants by message.
-local function give(first)
+local function grantTo(first)
   local owner, n = ownerOf(first), string.match(first, ':(%d+):f$')
   local id, text, lease, secret, tokens, since, where =
     string.match(redis.call('HGET', waits, '@' .. owner) or '', '^(%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$')
@@ -524,10 +524,10 @@ local function give(first)
   local to = channel .. ':' .. owner
   local hear = redis.pcall('PUBSUB', 'NUMSUB', to)
   local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before
-  redis.pcall('HSET', waits, '@' .. owner, id .. ' ' .. whole(till))
+  redis.pcall('HSET', waits, '@' .. owner, id .. ' ' .. decimal(till))
   if hear.err or hear[2] == 0 then
     if (deadline(first) or 0) > till then
-      redis.call('ZADD', deadlines, whole(till), first)
+      redis.call('ZADD', deadlines, decimal(till), first)
     end
     return false
   end
@@ -538,9 +538,9 @@ local function give(first)
   if type(token) == 'table' or type(redis.pcall('HSET', lock, first, 1)) == 'table' then
     return false
   end
-  local grant = table.concat({n, text, whole(micros - since), lease, token}, ' ')
+  local grant = table.concat({n, text, decimal(micros - since), lease, token}, ' ')
   -- The end counts from the same instant as elapsed, however long the script takes.
-  local done = redis.pcall('PEXPIREAT', lock, whole(now + lease))
+  local done = redis.pcall('PEXPIREAT', lock, decimal(now + lease))
   if done == 1 then
     done = redis.pcall('PUBLISH', to, grant .. ' ' .. redis.sha1hex(secret .. lock .. ' ' .. grant))
   end
@@ -560,7 +560,7 @@ end
 -- returns what tell returns, or 1.
 local function serve()
   local first = head()
-  if ARGV[16] ~= '1' and first and known(first) and not number(first) and give(first) then
+  if ARGV[16] ~= '1' and first and known(first) and not number(first) and grantTo(first) then
     return 1
   end
   return tell()
