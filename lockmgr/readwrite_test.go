@@ -405,3 +405,66 @@ func TestReadWrite_DeadlockThroughAWriterElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// The writer for whom a reader had to wait has given up. A reader that asks later waits for nobody,
+// although no script has told the manager so.
+func TestReadWrite_NoDeadlockThroughAWriterThatGaveUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, elsewhere := w.managers(lockmgr.Options{})
+		a, b := m.NewOwner(), m.NewOwner()
+		x := mustLock(t, m, "x", lockmgr.AsOwner(a))
+		doc := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(b))
+		writer := elsewhere.LockAsync("doc", lockmgr.Exclusive())
+		time.Sleep(second)
+		mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared())) // the writer lets one reader more in
+		time.Sleep(second)
+		f := m.LockAsync("doc", lockmgr.Shared())
+		time.Sleep(second)
+		requirePending(t, f)
+		f.Cancel()
+		writer.Cancel()
+		time.Sleep(second)
+		g := m.LockAsync("x", lockmgr.AsOwner(b))
+		mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(a)))
+		requirePending(t, g)
+		mustUnlock(t, x)
+		mustUnlock(t, mustAwait(t, g), doc)
+	})
+}
+
+// A writer elsewhere waits for a single reader and for a set. A later reader waits for both.
+func TestReadWrite_DeadlockWithASetBesideAReader(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, elsewhere := w.managers(lockmgr.Options{})
+		a, b := m.NewOwner(), m.NewOwner()
+		x := mustLock(t, m, "x", lockmgr.AsOwner(a))
+		doc := mustLock(t, m, "doc", lockmgr.Shared())
+		set := mustLockAll(t, m, lockmgr.Set{Names: []string{"a"}, Shared: []string{"doc"}}, lockmgr.AsOwner(b))
+		writer := elsewhere.LockAsync("doc", lockmgr.Exclusive())
+		time.Sleep(second)
+		mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared())) // the writer lets one reader more in
+		time.Sleep(second)
+		f := m.LockAsync("doc", lockmgr.Shared(), lockmgr.AsOwner(a))
+		time.Sleep(second)
+		g := m.LockAsync("x", lockmgr.AsOwner(b))
+		time.Sleep(second)
+		requirePending(t, f)
+		require.ErrorIs(t, errOf(g.Result()), lockmgr.ErrDeadlock)
+		mustUnlock(t, doc, set)
+		mustUnlock(t, mustAwait(t, writer))
+		mustUnlock(t, mustAwait(t, f), x)
+	})
+}
+
+// A reader behind a request that only tries to write waits for nobody, even if the reader's owner has
+// the name in a set.
+func TestReadWrite_NoDeadlockBehindATry(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		o := m.NewOwner()
+		set := mustLockAll(t, m, lockmgr.Set{Names: []string{"a"}, Shared: []string{"doc"}}, lockmgr.AsOwner(o))
+		try := m.LockAsync("doc", lockmgr.Exclusive(), lockmgr.OnlyIfFree())
+		mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(o)), set)
+		require.ErrorIs(t, errOf(try.Result()), lockmgr.ErrNotAcquired)
+	})
+}

@@ -437,3 +437,31 @@ func TestSet_BesideTheLineOfItsManager(t *testing.T) {
 		mustUnlock(t, must(m.LockAll(patient, lockmgr.All("a", "b")))(t))
 	}
 }
+
+// A set that only tries closes no circle: the owner goes on as soon as the set is refused.
+func TestLockAll_TryClosesNoCircle(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, _ := w.manager(lockmgr.Options{})
+			a, b := m.NewOwner(), m.NewOwner()
+			x := mustLock(t, m, "x", lockmgr.AsOwner(a))
+			y := mustLock(t, m, "y", lockmgr.AsOwner(b))
+			var try *futures.Future[*lockmgr.Lock]
+			asks := func() {
+				try = m.LockAllAsync(lockmgr.All("y", "z"), lockmgr.AsOwner(a), lockmgr.OnlyIfFree())
+			}
+			if first {
+				asks()
+			}
+			f := m.LockAsync("x", lockmgr.AsOwner(b))
+			if !first {
+				asks()
+			}
+			time.Sleep(second)
+			require.ErrorIs(t, errOf(try.Result()), lockmgr.ErrNotAcquired)
+			requirePending(t, f)
+			mustUnlock(t, x)
+			mustUnlock(t, mustAwait(t, f), y)
+		})
+	}
+}

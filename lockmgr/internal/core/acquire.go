@@ -164,9 +164,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	n := e.of
 	u := e.makeUpkeep()
 	u.retry.succeeded()
-	u.refusedAt = r.Op.Sent
 	if len(m.sets) > 0 {
-		m.searchAll(n) // see overlap.behindWriter
+		m.othersFirst(e, r)
 	}
 	n.details.special.refused(m, e, r)
 	m.gatherRefused(e, r)

@@ -9,16 +9,17 @@ import (
 // can't close a cycle, because the owner makes one request, and holds nothing while waiting.
 type waits map[uint64]map[wanted]*ownerQueue
 
-// wanted is what a request waits for.
+// wanted is what a request waits for, and whether the request only tries.
 type wanted struct {
 	name *name
 	side Side
+	once bool
 }
 
-func (r *Request) wanted() wanted { return wanted{r.entry.of, r.Side} }
+func (r *Request) wanted() wanted { return wanted{r.entry.of, r.Side, r.Once} }
 
-// An ownerQueue has the requests of one owner that wait for one side of a name, in order. Removing
-// a request leaves a nil.
+// An ownerQueue has the requests of one owner that want the same, in order. Removing a request
+// leaves a nil.
 type ownerQueue struct {
 	requests []*Request
 	n        int
@@ -53,9 +54,11 @@ func (w waits) remove(r *Request) {
 // first returns an owner's first request for a name, or nil.
 func (w waits) first(owner uint64, n *name) (first *Request) {
 	for s := range sides {
-		if q := w[owner][wanted{n, s}]; q != nil {
-			if r := q.first(); first == nil || r.ID < first.ID {
-				first = r
+		for _, once := range []bool{false, true} {
+			if q := w[owner][wanted{n, s, once}]; q != nil {
+				if r := q.first(); first == nil || r.ID < first.ID {
+					first = r
+				}
 			}
 		}
 	}
@@ -103,12 +106,13 @@ type edge struct {
 	hold    *Hold
 }
 
-// blockers calls yield for each hold whose end a request waits for. A Shared request does not wait
-// for Shared holds, unless the request waits behind a request for the side Alone, here or elsewhere.
-// The holds of overlapping sets and single names count, too.
+// blockers calls yield for each hold whose end a request waits for. A request with Once set waits
+// for none. A Shared request does not wait for Shared holds, unless the request waits behind a
+// request for the side Alone, here or elsewhere. The holds of overlapping sets and single names
+// count, too.
 func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 	return func(yield func(*Hold) bool) {
-		if !r.blockers(yield) {
+		if r.Once || !r.blockers(yield) {
 			return
 		}
 		for o := range m.overlaps(r.entry.of, m.heldSets) {
@@ -129,7 +133,7 @@ func (r *Request) blockers(yield func(*Hold) bool) bool {
 	n := r.entry.of
 	behind := r.Side == Alone || r.behindAlone()
 	for e := range n.entries {
-		if !behind && e.aloneHold() == nil && !e.upkeep().writerWaits {
+		if !behind && e.aloneHold() == nil && !r.behindWriter(e) {
 			continue
 		}
 		for h := range e.holds {
@@ -217,14 +221,28 @@ func (m *Machine) breakDeadlocksOf(n *name) {
 	}
 }
 
-// writerElsewhere notes whether a writer of another process waits for the holds of an entry. If so,
-// requests to share the entry wait for these holds, too, which may close a cycle.
-func (m *Machine) writerElsewhere(e *entry, waits bool) {
+// behindWriter reports whether a script for a request, sent later than both, has told that others
+// come first, although e has shared what the request wants since before the script. So a writer
+// elsewhere waits for the holds of e, and comes before the request. A writer that a script has told
+// of before the request may have left.
+func (r *Request) behindWriter(e *entry) bool {
+	return max(r.Asked, e.runSince) < r.entry.of.entry.upkeep().refusedAt
+}
+
+// writerElsewhere notes, by a transfer, whether a writer of another process waits for the holds of
+// an entry.
+func (m *Machine) writerElsewhere(e *entry, r *Reply) {
 	u := e.upkeep()
-	if waits && !u.writerWaits {
-		m.searchAll(e.of)
+	if u.writerWaits = r.WriterWaits; r.WriterWaits {
+		m.othersFirst(e, r)
 	}
-	u.writerWaits = waits
+}
+
+// othersFirst notes a reply by which others come before the waiting requests of a name. The
+// requests may thus close cycles: see behindWriter.
+func (m *Machine) othersFirst(e *entry, r *Reply) {
+	e.upkeep().refusedAt = r.Op.Sent
+	m.searchAll(e.of)
 }
 
 // searchAll arranges that endStep looks for the cycles that the requests for a name close.

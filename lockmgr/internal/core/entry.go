@@ -84,7 +84,8 @@ type upkeep struct {
 	firstEnd time.Duration
 	// shutUntil is the instant until which no further hold may share the entry, or zero.
 	shutUntil time.Duration
-	// refusedAt is when the newest try that others refused was sent, or zero.
+	// refusedAt is when the newest script was sent that has told that others come first, or zero: a
+	// try, or a transfer while a writer of another process waits.
 	refusedAt time.Duration
 	// writerWaits is set if a writer of another process waits for the holds to end, by the newest
 	// transfer.

@@ -112,17 +112,9 @@ func (o *overlap) blocks(r *Request, h *Hold) bool {
 			ours.Side = Alone // r waits with the request before it
 		}
 	}
-	return its.excludes(&ours) || o.behindWriter(r, h)
-}
-
-// behindWriter reports whether a try for r was refused the item although h has the item Shared since
-// before the try: a writer elsewhere waits for the readers, and comes first.
-func (o *overlap) behindWriter(r *Request, h *Hold) bool {
-	n := r.entry.of
-	if s := n.set(); s != nil && (s.refusedBy == 0 || s.items[s.refusedBy-1].Name != o.ours.Name) {
-		return false
-	}
-	return max(r.Asked, h.Request.entry.runSince) < n.entry.upkeep().refusedAt
+	s := r.entry.of.set()
+	refused := s == nil || s.refusedBy > 0 && s.items[s.refusedBy-1].Name == o.ours.Name
+	return its.excludes(&ours) || refused && r.behindWriter(h.Request.entry)
 }
 
 // heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.

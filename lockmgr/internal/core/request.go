@@ -212,16 +212,17 @@ func (n *name) waitsAlone() bool {
 	return false
 }
 
-// behindAlone reports whether a queued request waits behind a request for the side Alone. The queue
-// may be long, so behindAlone looks at the head and at the few requests before r. Requests for the
-// side Shared are at the head only after a run: otherwise the requests join the entry.
+// behindAlone reports whether a queued request waits behind a request for the side Alone that does
+// not only try. The queue may be long, so behindAlone looks at the head and at the few requests
+// before r. Requests for the side Shared are at the head only after a run: otherwise the requests
+// join the entry.
 func (r *Request) behindAlone() bool {
-	if h := r.entry.of.queue.head; h != r && h.Side == Alone {
+	if h := r.entry.of.queue.head; h != r && h.Side == Alone && !h.Once {
 		return true
 	}
 	const few = 64
 	for q, i := r.prev, 0; q != nil && i < few; q, i = q.prev, i+1 {
-		if q.Side == Alone {
+		if q.Side == Alone && !q.Once {
 			return true
 		}
 	}

@@ -133,7 +133,7 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	} else if u.writerWaits {
 		m.reopen(e)
 	}
-	m.writerElsewhere(e, r.WriterWaits)
+	m.writerElsewhere(e, r)
 	m.upgraded(e, r)
 	m.countOthers(e, m.othersOf(n, r.Subscribers))
 	if e.phase == passing {

@@ -378,9 +378,11 @@ func (n *node) checkOwners() {
 
 // waitsFor reports whether a call must wait until a hold has ended: one of its name or of a set
 // that it meets, or one for which an earlier call for its name must wait. A call re-enters as soon
-// as an earlier one of its owner for the same side is granted.
+// as an earlier one of its owner for the same side is granted. One that only tries waits for none.
 func (n *node) waitsFor(c *call, h *hold) bool {
 	switch {
+	case c.req.Once:
+		return false
 	case h.name != c.name && !c.name.meets(c, h):
 		// One that shares waits with the one for the side alone before it, also for a set.
 		return !c.name.isSet() && h.name.isSet() && h.name.place(c.name) >= 0 && n.behindAlone(c)
@@ -400,7 +402,7 @@ func (n *node) mayWaitFor(c *call, h *hold) bool {
 func (n *node) behindAlone(c *call) bool {
 	behind := false
 	for _, o := range n.waiting {
-		if o.name != c.name || o.req.ID >= c.req.ID {
+		if o.name != c.name || o.req.ID >= c.req.ID || o.req.Once {
 			continue
 		}
 		if o.req.Owner() == c.req.Owner() && o.req.Side == c.req.Side {
