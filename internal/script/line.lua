@@ -105,6 +105,7 @@ end
 -- join puts a manager at the end of the line, unless it is in the line, and notes what it needs. It
 -- does nothing if a newer script of the manager has joined.
 local function join(line, wants, manager, n, id, life, flags, note)
+  redis.call('HDEL', wants, '') -- a write lets later ones pass without memory
   local left = redis.call('PTTL', line)
   if left == -2 and redis.call('EXISTS', wants) == 1 then -- the server has lost the list
     redis.call('DEL', wants)
@@ -118,7 +119,7 @@ local function join(line, wants, manager, n, id, life, flags, note)
     redis.call('RPUSH', line, manager)
   end
   life = math.max(life, left) -- others may wait for longer
-  redis.pcall('PEXPIRE', line, life) -- a write lets later ones pass without memory
+  redis.pcall('PEXPIRE', line, life)
   redis.call('HSET', wants, manager, string.format('%d %d %d %s%s', n, id, till, flags, note or ''))
   redis.pcall('PEXPIRE', wants, life)
 end

@@ -511,7 +511,7 @@ func TestScript_PermitsOutOfMemory(t *testing.T) {
 		reply, then string
 	}{
 		{"permits_acquire", "3", nil, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, "[!OOM", "3"},
-		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"b1"}}, "[!OOM", "1 a1.0~20000 a1.1~20000"},
+		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"b1"}}, "[[10000 1]]", "0 a1.0~20000 a1.1~20000 b1.0~10000 b wants 1g"},
 		{"permits_acquire", "0", own, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"b1"}}, "[20000]", "0 a1.0~20000 a1.1~20000"},
 		{"permits_transfer", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, "[0]", "1 a2.0~30000 a2.1~30000"},
 		{"permits_renew", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a1"}}, "[]", "1 a1.0~30000 a1.1~30000"},

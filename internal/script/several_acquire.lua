@@ -105,6 +105,8 @@ local function blocked(i)
     if ok and time then
       return time, false, joined
     end
+  else -- the set has it
+    redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
   end
 end
 

@@ -401,7 +401,7 @@ func TestScripts_Several(t *testing.T) {
 }
 
 // While the server is out of memory no set can be taken or gathered, whichever lock comes first. A
-// set that is held can be released.
+// set that is held can be taken once more, and released.
 func TestScript_SeveralOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -430,20 +430,16 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 		for _, how := range []string{"30000 0 0", "30000 0 1"} {
 			fill(false)
 			s.prepare(t, given)
-			before := s.state(t)
 			fill(true)
 			reply := s.runSeveral(t, s.wire, callSeveral("several_acquire", how+" "+want+" me:9 me:1"))
 			taken := 0
 			for key, value := range s.state(t) {
-				require.NotContains(t, value, "for -1", "%s of %s: %s, %s", want, given, key, reply)
+				require.True(t, strings.HasPrefix(key, "redisson_lock_token:") || !strings.Contains(value, "for -1"), "%s of %s: %s, %s", want, given, key, reply)
 				if strings.Contains(value, "me:9") {
 					taken++
 				}
 			}
-			require.Equal(t, map[bool]int{true: 3}[reply == "nil"], taken, "%s, %s: all or none", want, reply)
-			if how[len(how)-1] == '1' {
-				require.Equal(t, before, s.state(t), "%s: %s", want, reply)
-			}
+			require.Equal(t, 3, taken, "%s, %s: what it has", want, reply)
 			fill(false)
 			s.prepare(t, given)
 			fill(true)

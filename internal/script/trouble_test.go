@@ -232,3 +232,33 @@ func TestScript_StoppedHalfway(t *testing.T) {
 		})
 	}
 }
+
+// A manager that must wait for a plain lock joins the line without memory. Else a manager that gives
+// the lock up for others could not stand in the line again.
+func TestScript_RefusedManagerJoinsWithoutMemory(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	s.prepare(t, "HSET L b:1 1; PEXPIRE L 20000")
+	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "a", id: 1, deaf: true}))
+	require.Equal(t, "b:1=1 for 20000 a/d", s.line(t))
+	s.do(t, "DEL", theLock)
+	require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "a", id: 2, deaf: true}))
+	s.do(t, "CONFIG", "SET", "maxmemory", "0")
+}
+
+// A set whose answer was lost takes what it has once more, without memory.
+func TestScript_SetHasMemoryForWhatItHas(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	ask := func(holders ...string) string {
+		return s.eval(t, s.wire, "several_acquire", []string{theLock}, append([]string{"30000", "0", "0", "1", "plain", "-", ""}, holders...))
+	}
+	s.requireReply(t, "nil", ask("a:2", "a:1"))
+	s.requireState(t, `L: a:2=1 for 30000`)
+	s.do(t, "DEL", theLock)
+	s.requireReply(t, "!OOM", ask("a:3", "a:2"))
+	s.do(t, "CONFIG", "SET", "maxmemory", "0")
+}
