@@ -221,14 +221,6 @@ func (m *Machine) breakDeadlocksOf(n *name) {
 	}
 }
 
-// behindWriter reports whether a script for a request, sent later than both, has told that others
-// come first, although e has shared what the request wants since before the script. So a writer
-// elsewhere waits for the holds of e, and comes before the request. A writer that a script has told
-// of before the request may have left.
-func (r *Request) behindWriter(e *entry) bool {
-	return max(r.Asked, e.runSince) < r.entry.of.entry.upkeep().refusedAt
-}
-
 // writerElsewhere notes, by a transfer, whether a writer of another process waits for the holds of
 // an entry.
 func (m *Machine) writerElsewhere(e *entry, r *Reply) {

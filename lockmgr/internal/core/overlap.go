@@ -117,6 +117,14 @@ func (o *overlap) blocks(r *Request, h *Hold) bool {
 	return its.excludes(&ours) || refused && r.behindWriter(h.Request.entry)
 }
 
+// behindWriter reports whether a script for a request, sent later than both, has told that others
+// come first, although e has shared what the request wants since before the script. So a writer
+// elsewhere waits for the holds of e, and comes before the request. A writer that a script has told
+// of before the request may have left.
+func (r *Request) behindWriter(e *entry) bool {
+	return max(r.Asked, e.runSince) < r.entry.of.entry.upkeep().refusedAt
+}
+
 // heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.
 func (m *Machine) heldSet(e *entry) {
 	if e.of.isSet() {
