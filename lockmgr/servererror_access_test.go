@@ -92,6 +92,25 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 	}
 }
 
+// A manager that can't stand in lines says so once.
+func TestLog_OutsideTheLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	setUser(t, s, "less", "+@all", "~*", "&*", "-rpush")
+	log, lines := logged(slog.LevelWarn)
+	less := rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "less", Password: secret}
+	m, other := must(lockmgr.Dial(less, lockmgr.Options{Logger: log}))(t), dial(t, s.Addr(), lockmgr.Options{})
+	faults.CloseAtEnd(t, m)
+	for _, name := range []string{"a", "b"} {
+		held := mustLock(t, other, name)
+		f := m.LockAsync(name)
+		faults.Eventually(t, func() bool { return len(lines("waiters can't stand in the line")) == 1 }, name)
+		mustUnlock(t, held)
+		mustUnlock(t, mustAwait(t, f))
+	}
+	require.Len(t, lines("waiters can't stand in the line"), 1)
+}
+
 // permissionTests take one permission away and say which calls fail then.
 var permissionTests = []struct {
 	denied  string // rules, separated by spaces, that follow those that allow everything

@@ -117,12 +117,13 @@ func (o *overlap) blocks(r *Request, h *Hold) bool {
 	return its.excludes(&ours) || refused && r.behindWriter(h.Request.entry)
 }
 
-// behindWriter reports whether a script for a request, sent later than both, has told that others
-// come first, although e has shared what the request wants since before the script. So a writer
+// behindWriter reports whether a script that was sent for a request has told that others come first,
+// although e has shared what the request wants since before the script. So a writer
 // elsewhere waits for the holds of e, and comes before the request. A writer that a script has told
 // of before the request may have left.
 func (r *Request) behindWriter(e *entry) bool {
-	return max(r.Asked, e.runSince) < r.entry.of.entry.upkeep().refusedAt
+	at := r.entry.of.entry.upkeep().refusedAt
+	return at > 0 && max(r.Asked, e.runSince) <= at
 }
 
 // heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.
