@@ -345,7 +345,8 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	require.ErrorAs(t, err, &cycle)
 	require.Equal(t, []lockmgr.Edge{{Owner: held.Owner().String(), Name: "b", Holder: held.Owner().String()}}, cycle.Cycle)
 	mustUnlock(t, held)
-	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "a", "b", "c", "d"))
+	// "b" may be given to the set that gave up, whose manager gives it back.
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "c", "d") == "0" })
 }
 
 // A set is served even if its turn for each name takes longer than any lease.
