@@ -16,7 +16,7 @@ var scriptMutants = []mutant{
 	{"reserve.lua", "relies on an earlier script for its time", scripts + "reserve.lua", "", "redis.call('PEXPIRE', key, ARGV[1])", "", tables + "TestScripts"},
 	{"readwrite_acquire.lua", "reads beside a writer", scripts + "readwrite_acquire.lua", "", "mode == 'write' or side", "side", tables + "TestScripts_ReadWrite"},
 	{"readwrite_acquire.lua", "a reader whose key is elsewhere is dead", scripts + "readers.lua", "", " or redis.call('EXISTS', key, own) == 2", "", tables + "TestScript_InASlotThatIsMoving"},
-	{"readwrite_transfer.lua", "a reader becomes a writer", scripts + "readwrite_transfer.lua", "", "mode == 'read' and side == 'write'", "false", tables + "TestScripts_ReadWrite"},
+	{"readwrite_transfer.lua", "a reader becomes a writer", scripts + "readwrite_transfer.lua", "", "side == 'write' and taken(", "false and taken(", tables + "TestScripts_ReadWrite"},
 	{"readwrite_release.lua", "removes the others", scripts + "readers.lua", "", "if left then", "if false then", tables + "TestScripts_ReadWrite"},
 	{"readwrite_renew.lua", "the reader's own key ends", scripts + "readwrite_renew.lua", "", "redis.call('PTTL', own) < lease", "false", tables + "TestScripts_ReadWrite"},
 	{"readwrite_acquire.lua", "overtakes", scripts + "readwrite_acquire.lua", "", "if line and not ours then", "if false then", tables + "TestScript_LineOfReadersAndWriters"},

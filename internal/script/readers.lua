@@ -11,33 +11,56 @@ local function alive(key, own)
   return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
 
--- giveUp removes the holders in ARGV[first..last] from the record of a read-write lock, and the readers whose
--- own keys have expired. The record then lives no longer than the last of the readers. All is read before
--- anything is written. giveUp returns false if the record carries none of the holders. Else it returns true,
--- whether a holder was a writer, whether others still read, and whether their record ends much earlier now.
-local function giveUp(key, prefix, first, last)
-  if redis.call('HEXISTS', key, 'mode') == 0 then
-    return false
-  end
-  local mine, released, wrote = {mode = true}, false, false
+-- entries returns the fields of the record of a read-write lock, and which of them are not others': mode, and what
+-- the holders in ARGV[first..last] have.
+local function entries(key, first, last)
+  local mine = {mode = true}
   for i = first, last do
     mine[ARGV[i]], mine[ARGV[i] .. ':write'] = true, true
   end
-  local fields = redis.call('HGETALL', key)
+  return redis.call('HGETALL', key), mine
+end
+
+-- taken reports whether others than mine have a read-write lock: a writer, or a reader whose own key exists.
+local function taken(key, prefix, fields, mine)
   for f = 1, #fields, 2 do
-    if mine[fields[f]] and fields[f] ~= 'mode' then
-      released = true
-      wrote = wrote or string.sub(fields[f], -6) == ':write'
+    local holder = not mine[fields[f]] and fields[f]
+    if holder and string.sub(holder, -6) == ':write' then
+      return true
+    end
+    for i = 1, holder and tonumber(fields[f + 1]) or 0 do
+      if alive(key, timeout(prefix, holder, i)) then
+        return true
+      end
     end
   end
-  if not released then
+  return false
+end
+
+-- carries reports whether the record of a read-write lock carries any of the holders in ARGV[first..last].
+local function carries(key, first, last)
+  local any = false
+  for i = first, last do
+    any = any or redis.call('HEXISTS', key, ARGV[i]) == 1 or redis.call('HEXISTS', key, ARGV[i] .. ':write') == 1
+  end
+  return any and redis.call('HEXISTS', key, 'mode') == 1
+end
+
+-- giveUp removes the holders in ARGV[first..last] from the record of a read-write lock, and the readers whose
+-- own keys have expired. The record then lives no longer than the last of the readers. All is read before
+-- anything is written. giveUp returns false if the record carries none of the holders. Else it returns true,
+-- whether a holder was a writer, whether others have the lock, and whether their record ends much earlier now.
+local function giveUp(key, prefix, first, last)
+  if not carries(key, first, last) then
     return false
   end
-  local left, longest, before, dead = false, 0, redis.call('PTTL', key), {}
+  local fields, mine = entries(key, first, last)
+  local wrote, left, longest, before, dead = false, false, 0, redis.call('PTTL', key), {}
   for f = 1, #fields, 2 do
+    local writes = string.sub(fields[f], -6) == ':write'
     if mine[fields[f]] then
-      -- It goes.
-    elseif string.sub(fields[f], -6) == ':write' then
+      wrote = wrote or writes
+    elseif writes then
       left, longest = true, math.max(longest, before)
     else
       local longer = -2

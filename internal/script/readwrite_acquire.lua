@@ -25,8 +25,7 @@
 -- comes in place of a writer of its manager wakes the readers elsewhere.
 --
 -- Safe to repeat: what an earlier run has left is among the holders that are
--- removed first. A reader whose own key has expired is removed, too. The life of
--- a record that others share is never shortened.
+-- removed first, as by a release.
 --
 -- The readers' keys are no KEYS, as only the record says which there are. While a slot
 -- of a cluster is moved, a reader's key may be at the other master. It must not count as
@@ -37,26 +36,15 @@ local n = side == 'read' and 1 or whole
 
 local line = redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 and theLine() -- or an error: the line may be at the other master
 local mode = line and redis.call('HGET', key, 'mode')
-local others, ours, ttl = false, false, -1
+local others, ours, wrote, ttl = false, false, false, -1
 if mode then
+  ours, wrote, others = giveUp(key, prefix, 6, #ARGV)
+  if not ours then
+    others = mode == 'read' and side == 'read' or taken(key, prefix, entries(key, 6, #ARGV))
+  elseif wrote then
+    mode = 'read'
+  end
   ttl = redis.call('PTTL', key)
-  for i = 6, #ARGV do
-    ours = redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write') > 0 or ours
-    redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master
-  end
-  if mode == 'read' and side == 'write' then
-    local fields = redis.call('HGETALL', key)
-    for f = 1, #fields, 2 do
-      local stays = fields[f] == 'mode'
-      for i = 1, tonumber(fields[f + 1]) or 0 do
-        stays = stays or alive(key, timeout(prefix, fields[f], i))
-      end
-      if not stays then
-        redis.call('HDEL', key, fields[f])
-      end
-    end
-  end
-  others = redis.call('HLEN', key) > 1
   if others and (mode == 'write' or side == 'write') then
     local ok, joined = pcall(line.enter, key, want, n)
     return refused(want, ttl, ok and joined)
@@ -98,7 +86,7 @@ end
 if line then
   local ok, needed = pcall(line.depart, key, want) -- not before: what may fail must not cost the position
   -- A writer of this manager had the record, or stood in the line, and has left. So readers elsewhere may come in.
-  if side == 'read' and (mode == 'write' or ok and needed == whole) then
+  if side == 'read' and (wrote or ok and needed == whole) then
     local served = pcall(line.serve, key, whole - 1)
     publish(channels .. prefix, (served and '0' or '00') .. '1')
   end

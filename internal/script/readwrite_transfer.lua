@@ -29,20 +29,30 @@ if not mode then
   return false
 end
 local field = mode == 'write' and ':write' or ''
-local ours, mine = false, {mode = true}
+local ours = false
 for i = 4, holders do
-  mine[ARGV[i]] = true
   ours = ours or redis.call('HEXISTS', key, ARGV[i] .. field) == 1
 end
 if not ours then
   return false
 end
 local recorded = redis.call('HEXISTS', key, ARGV[4] .. field) == 1
+local fields, mine = {}, {}
+if mode == 'read' then
+  fields, mine = entries(key, 4, holders)
+end
+if side == 'write' and taken(key, prefix, fields, mine) then
+  return {}
+end
+for f = 1, side == 'write' and #fields or 0, 2 do
+  if not mine[fields[f]] then
+    redis.call('HDEL', key, fields[f]) -- a dead reader
+  end
+end
 -- longest returns the life that the record needs: the longest of the other readers, and ours.
 local function longest()
   local life = lease
-  local fields = side == 'read' and mode == 'read' and redis.call('HGETALL', key) or {}
-  for f = 1, #fields, 2 do
+  for f = 1, side == 'read' and #fields or 0, 2 do
     for i = 1, mine[fields[f]] and 0 or tonumber(fields[f + 1]) or 0 do
       if alive(key, timeout(prefix, fields[f], i)) then
         life = math.max(life, redis.call('PTTL', timeout(prefix, fields[f], i)))
@@ -50,19 +60,6 @@ local function longest()
     end
   end
   return life
-end
-if mode == 'read' and side == 'write' then
-  local fields = redis.call('HGETALL', key)
-  for f = 1, #fields, 2 do
-    if not mine[fields[f]] then
-      for i = 1, tonumber(fields[f + 1]) or 0 do
-        if alive(key, timeout(prefix, fields[f], i)) then
-          return {}
-        end
-      end
-      redis.call('HDEL', key, fields[f]) -- a dead reader
-    end
-  end
 end
 local newLife = not recorded and longest() -- all is read before anything is written
 redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory

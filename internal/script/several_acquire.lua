@@ -25,9 +25,8 @@
 -- circle.
 --
 -- Safe to repeat: what an earlier run has left is among the further holders. Without
--- ARGV[2] a run that does not acquire changes nothing but lines. The life of a record that
--- others share is never shortened. Of readers' keys that are missing see
--- readwrite_acquire.lua.
+-- ARGV[2] a run that does not acquire changes nothing but lines. Of readers' keys that are
+-- missing see readwrite_acquire.lua.
 local n = tonumber(ARGV[4])
 local wish = ARGV[2 * n + 5]
 local first, last = 2 * n + 6, #ARGV -- the holders, the new one first
@@ -63,30 +62,11 @@ local function held(i)
   if not mode then
     return redis.call('PTTL', key), true
   end
-  local mine, ours = {mode = true}, false
-  for h = first, last do
-    mine[ARGV[h]], mine[ARGV[h] .. ':write'] = true, true
+  local ours, free = carries(key, first, last), want == 'read' and mode == 'read' and whole - 1 or whole
+  if free == whole and taken(key, prefix, entries(key, first, last)) then
+    return redis.call('PTTL', key)
   end
-  local fields = redis.call('HGETALL', key)
-  for f = 1, #fields, 2 do
-    ours = ours or mine[fields[f]] and fields[f] ~= 'mode'
-  end
-  if mode == 'read' and want == 'read' then
-    return nil, false, not ours and whole - 1
-  end
-  for f = 1, #fields, 2 do
-    if not mine[fields[f]] then
-      if mode == 'write' then
-        return redis.call('PTTL', key)
-      end
-      for r = 1, tonumber(fields[f + 1]) or 0 do
-        if alive(key, timeout(prefix, fields[f], r)) then
-          return redis.call('PTTL', key)
-        end
-      end
-    end
-  end
-  return nil, false, not ours and whole
+  return nil, false, not ours and free
 end
 
 -- blocked returns nil if lock i can be taken. Else it returns what held does, or for how long those who come
@@ -110,20 +90,6 @@ local function blocked(i)
   end
 end
 
--- own removes what the record of lock i has of these holders, and for a writer what it
--- has of readers that have died. It reports whether others share what is left.
-local function own(i)
-  local key, prefix, want = lock(i)
-  for h = first, last do
-    redis.call('HDEL', key, ARGV[h], ARGV[h] .. ':write')
-    redis.pcall('DEL', timeout(prefix, ARGV[h], 1)) -- it may be at the other master
-  end
-  if want == 'write' then
-    redis.call('DEL', key)
-  end
-  return redis.call('HLEN', key) > 1
-end
-
 -- take makes lock i the new holder's, which blocked has found to be possible.
 local function take(i, lease)
   local key, prefix, want = lock(i)
@@ -138,18 +104,20 @@ local function take(i, lease)
     end
     return
   end
-  local others, ttl = false, -1
   if redis.call('EXISTS', key) == 1 then
-    ttl = redis.call('PTTL', key)
-    others = own(i)
+    giveUp(key, prefix, first, last)
+    if want == 'write' then
+      redis.call('DEL', key) -- the readers that are left have died
+    end
   end
+  local ttl = redis.call('PTTL', key)
   if want == 'read' then
     redis.call('SET', timeout(prefix, holder, 1), 1, 'PX', lease)
     redis.call('HSET', key, 'mode', want, holder, 1)
   else
     redis.call('HSET', key, 'mode', want, holder .. ':write', 1)
   end
-  if not others or ttl >= 0 and ttl < tonumber(lease) then
+  if ttl == -2 or ttl >= 0 and ttl < tonumber(lease) then
     redis.call('PEXPIRE', key, lease)
   end
 end
