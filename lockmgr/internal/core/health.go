@@ -75,21 +75,17 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 		return
 	}
 	if n.queue.head != nil {
-		h.tellAt = min(h.tellAt, max(m.tellDue(h, n.queue.head.Asked), m.tellAgain()))
+		m.tellInTime(h, n.queue.head.Asked)
 	}
 	if m.unlocks == 0 {
 		return
 	}
 	for e := range n.toLookAt {
 		if r := e.unlocking; r != nil {
-			h.tellAt = min(h.tellAt, max(m.tellDue(h, r.Ends), m.tellAgain()))
+			m.tellInTime(h, r.Ends)
 		}
 	}
 }
-
-// tellAgain returns the earliest instant for the next tellOfServer. Each call of tellOfServer looks
-// at all names, so calls must be rare.
-func (m *Machine) tellAgain() time.Duration { return later(m.now, m.cfg.RetryTime/64+time.Millisecond) }
 
 // sent notes at which shards operations wait. An operation that goes to the same shard as the
 // operation before moves no name: a shell with an old layout sends each operation to the shard that
@@ -157,8 +153,14 @@ func (m *Machine) hurry(shard uint8) {
 }
 
 // tellDue returns when a wait that began at an instant fails if the server goes on failing.
-func (m *Machine) tellDue(h *health, asked time.Duration) time.Duration {
-	return later(max(asked, h.failingSince), m.cfg.RetryTime)
+func (m *Machine) tellDue(h *health, began time.Duration) time.Duration {
+	return later(max(began, h.failingSince), m.cfg.RetryTime)
+}
+
+// tellInTime makes tellOfServer look when a wait that began at an instant fails. Each call of
+// tellOfServer looks at all names, so calls must be rare.
+func (m *Machine) tellInTime(h *health, began time.Duration) {
+	h.tellAt = min(h.tellAt, max(m.tellDue(h, began), later(m.now, m.cfg.RetryTime/64+time.Millisecond)))
 }
 
 // nextTell returns when tellOfServers has something to do.
@@ -227,15 +229,14 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 	}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.queue.head != nil }) {
 		for r := range n.queue.all {
-			if due := m.tellDue(h, r.Asked); due <= m.now {
+			if m.tellDue(h, r.Asked) <= m.now {
 				m.failQueued(r, h.err)
 			} else {
-				h.tellAt = min(h.tellAt, due)
+				m.tellInTime(h, r.Asked)
 			}
 		}
 		m.settle(n)
 	}
-	h.tellAt = max(h.tellAt, m.tellAgain())
 }
 
 // tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing, with
@@ -257,10 +258,10 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 			if e.unlocking == nil {
 				continue
 			}
-			if due := m.tellDue(h, e.unlocking.Ends); due <= m.now {
+			if m.tellDue(h, e.unlocking.Ends) <= m.now {
 				m.answerUnlock(e, h.err)
 			} else {
-				h.tellAt = min(h.tellAt, max(due, m.tellAgain()))
+				m.tellInTime(h, e.unlocking.Ends)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func (m *Machine) enqueue(r *Request) {
 	n.detailsForPlace()
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
-		h.tellAt = min(h.tellAt, m.tellDue(h, r.Asked))
+		m.tellInTime(h, r.Asked)
 	}
 	m.stats.Waiting++
 	if r.Ends != Forever {

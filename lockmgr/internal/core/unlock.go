@@ -71,7 +71,7 @@ func (m *Machine) noteUnlock(e *entry, r *Request) {
 	r.Ends = m.now // its hold has ended
 	m.unlocks++
 	if h := m.healthOf(e.of); h.failing {
-		h.tellAt = min(h.tellAt, m.tellDue(h, r.Ends))
+		m.tellInTime(h, r.Ends)
 	}
 }
 
@@ -156,29 +156,27 @@ func (m *Machine) afterRelease(e *entry) {
 }
 
 // releaseFailed handles a release that did not run, or may not have. The release is repeated until
-// confirmed, or until the record has expired. A manager that is closing may give up earlier. If a
-// request waits, the entry passes to the request instead, unless others go first. If the server
-// refuses the release for good, the entry passes even then.
+// confirmed, or until the record has expired.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
-	n, u := e.of, e.makeUpkeep()
-	goneBy := u.unknown.giveUpAt(max(m.now, e.until, u.life.until), &m.cfg)
+	u := e.makeUpkeep()
+	expired := m.now >= u.unknown.giveUpAt(max(m.now, e.until, u.life.until), &m.cfg)
+	refused := r.Ran == No && r.Final
 	m.failed(e, r.Err)
 	if r.Ran == Maybe { // a record that may have been removed is not passed on
 		e.retried = true
 		m.distrust(e)
 	}
-	releaseRefused := r.Ran == No && r.Final
-	if !releaseRefused {
-		m.failImpatient(n, r.Err)
+	if !refused {
+		m.failImpatient(e.of, r.Err)
 	}
 	mayPass := m.mayKeep(e) && !e.leftToOthers()
 	switch {
-	case m.now >= goneBy, m.closesWithout(e, r):
+	case expired, m.closesWithout(e, r):
 		m.leaveRecord(e, r.Err)
-	case releaseRefused && mayPass && !u.cannotPass && !u.life.long:
-		m.passInstead(e, r.Err)
-	case r.Final || m.now-u.retry.failingSince >= m.cfg.RetryTime:
-		m.answerUnlock(e, r.Err) // the release is repeated
+	case refused && mayPass && !u.cannotPass && !u.life.long:
+		m.passInstead(e, r.Err) // the server would refuse again
+	case r.Final, m.now-u.retry.failingSince >= m.cfg.RetryTime:
+		m.answerUnlock(e, r.Err) // nobody waits any longer for the release
 		m.failWith(e, r)
 	case mayPass && !u.giveBack:
 		m.passOn(e, nil)
