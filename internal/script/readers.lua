@@ -47,9 +47,10 @@ local function carries(key, first, last)
 end
 
 -- giveUp removes the holders in ARGV[first..last] from the record of a read-write lock, and the readers whose
--- own keys have expired. The record then lives no longer than the last of the readers. All is read before
--- anything is written. giveUp returns false if the record carries none of the holders. Else it returns true,
--- whether a holder was a writer, whether others have the lock, and whether their record ends much earlier now.
+-- own keys have expired. The record then lives no longer than the last of the readers. If it ends much earlier
+-- now, those who have been told when it ends look again. All is read before anything is written. giveUp returns
+-- false if the record carries none of the holders. Else it returns true, whether a holder was a writer, and
+-- whether others have the lock.
 local function giveUp(key, prefix, first, last)
   if not carries(key, first, last) then
     return false
@@ -93,8 +94,11 @@ local function giveUp(key, prefix, first, last)
       redis.call('HSET', key, 'mode', 'read')
     end
     redis.call('PEXPIRE', key, math.max(longest, 1))
+    if not wrote and longest * 2 < before then
+      publish(channels .. prefix, '00')
+    end
   else
     redis.call('DEL', key)
   end
-  return true, wrote, left, longest * 2 < before
+  return true, wrote, left
 end

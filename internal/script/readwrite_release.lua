@@ -11,7 +11,7 @@
 -- Returns nil         the record carries none of these holders
 --         integer     released; how many clients subscribe that stand in no line
 --         bulk string released, but the message could not be published: why
---         array       released. One element: others still read, so there was no message; the number as
+--         array       released. One element: others still read, so nothing is free; the number as
 --                     above, or -1 when the server would not say. After "force" there was a message, and the
 --                     element is the number or the text as above. Two elements: the number or the text as
 --                     above, and 1: a manager of the line was told; or 2: this manager has joined the line, too
@@ -25,7 +25,7 @@ if line and string.find(ARGV[1], '^%S+ %d+$') then
   pcall(line.depart, key, ARGV[1]) -- before what fails if the key holds no lock
 end
 
-local released, wrote, left, sooner = giveUp(key, prefix, 3, holders)
+local released, wrote, left = giveUp(key, prefix, 3, holders)
 if not released then
   if line then
     pcall(line.serve, key)
@@ -41,9 +41,7 @@ if ARGV[1] == 'force' then
   local reached = publish(channel, wrote and '001' or '000')
   return left and {reached} or reached
 end
--- Those who wait have been told when the record ends. If it ends much earlier now, they are told to look
--- again.
-if left and not wrote and not sooner then
+if left and not wrote then
   return {outsiders(channel) or -1}
 end
 -- After a grant nobody needs to know.

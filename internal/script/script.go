@@ -43,11 +43,14 @@ func Text(name string) string {
 		case !strings.HasPrefix(name, b.scripts):
 			continue
 		case b.channels != "":
-			text = "local channels = '" + b.channels + "'\nlocal function theLine()\n" + read("line") + read("server") + read("plain_line") +
+			text = "local function theLine()\n" + read("line") + read("server") + read("plain_line") +
 				"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n" + text
 		}
 		for _, part := range slices.Backward(strings.Fields(b.parts)) {
 			text = read(part) + text
+		}
+		if b.channels != "" {
+			text = "local channels = '" + b.channels + "'\n" + text
 		}
 		return text
 	}

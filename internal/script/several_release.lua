@@ -39,8 +39,8 @@ end
 -- side releases a side of a read-write lock. It returns whether it has, and the
 -- message if there is one: see readwrite_release.lua.
 local function side(key, prefix)
-  local released, wrote, left, sooner = giveUp(key, prefix, first, #ARGV)
-  if released and (wrote or not left or sooner) then
+  local released, wrote, left = giveUp(key, prefix, first, #ARGV)
+  if released and (wrote or not left) then
     return true, wrote and '1' or '0'
   end
   return released
@@ -56,8 +56,8 @@ end
 local done, told, most, why, failed, served = 0, 0, -1, '', nil, false
 for i = 1, n do
   local key, channel, prefix = KEYS[i], ARGV[n + i + 1], ARGV[2 * n + i + 1]
+  channels = ARGV[i + 1] == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'
   if line then
-    channels = ARGV[i + 1] == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'
     pcall(line.depart, key, ARGV[3 * n + 2])
   end
   local ok, released, message = pcall(ARGV[i + 1] == 'plain' and plain or side, key, prefix)
