@@ -42,12 +42,12 @@ func (c *connection) forget(ch *channel) {
 		return
 	}
 	ch.dequeue()
-	c.pardon(ch)
+	c.clearRefusal(ch)
 	delete(c.channels, ch.name)
 }
 
-// pardon notes that ch is not refused any more, or not wanted.
-func (c *connection) pardon(ch *channel) {
+// clearRefusal notes that ch is not refused any more, or not wanted.
+func (c *connection) clearRefusal(ch *channel) {
 	old := ch.refusal
 	if old == nil {
 		return
@@ -120,9 +120,9 @@ func (c *connection) confirmed(ch *channel) bool {
 	}
 	c.core.setPhase([]*channel{ch}, live)
 	ch.group = chunk
-	was := ch.refusal != nil
-	c.pardon(ch)
-	if was && c.core.stats.Refused == 0 {
+	wasRefused := ch.refusal != nil
+	c.clearRefusal(ch)
+	if wasRefused && c.core.stats.Refused == 0 {
 		c.logAllowed(ch.name)
 	}
 	c.cmd.open--
@@ -186,8 +186,8 @@ func (c *connection) refuse(chs []*channel, err error) {
 
 // denied notes that the server refuses ch itself.
 func (c *connection) denied(ch *channel, err error) {
-	if c.round.IsZero() {
-		c.round = c.core.now.Add(c.rounds.next())
+	if c.roundAt.IsZero() {
+		c.roundAt = c.core.now.Add(c.rounds.next())
 	}
 	first := ch.refusal == nil
 	ch.refusal = &RefusedError{Channel: ch.name, Err: err}
@@ -195,13 +195,13 @@ func (c *connection) denied(ch *channel, err error) {
 	if first { // else it is reported already
 		c.core.stats.Refused++
 		c.logRefused(ch.name, err)
-		c.core.tell(ch, change{reason: ReasonRefused, err: ch.refusal})
+		c.core.tell(ch, event{reason: ReasonRefused, err: ch.refusal})
 	}
 }
 
 // askAgain starts a round for the refused channels, as rights may have been granted.
 func (c *connection) askAgain() {
-	c.round = time.Time{}
+	c.roundAt = time.Time{}
 	for !c.refused.empty() {
 		ch := c.refused.pop()
 		ch.phase = absent

@@ -46,11 +46,11 @@ type connection struct {
 	fresh    queue               // absent, wanted: to be subscribed
 	drops    queue               // live, unwanted: to be unsubscribed
 	suspects queue               // absent, wanted, part of a refused command
-	refused  queue               // refused, wanted: wait for round
+	refused  queue               // refused, wanted: to be tried again in the next round
 	turn     int                 // which of the first three queues is next
 	cmd      *command            // in flight
 	rounds   backoff             // between two rounds
-	round    time.Time           // when refused channels are tried again; zero: none
+	roundAt  time.Time           // of the next round; zero: none
 
 	link     link // nil if there is none
 	feed     *feed
@@ -58,7 +58,7 @@ type connection struct {
 	hungUp   bool // hangUp was called; only the end of link is awaited
 	upSince  time.Time
 	outage   outage
-	warned   time.Time // of the last warning about a lost connection
+	warnedAt time.Time // of the last warning about a lost connection
 	reported reported
 	deadline time.Time // of the dial or of cmd
 	idle     time.Time // when an unused connection is closed; zero: never
@@ -103,7 +103,7 @@ func (c *connection) advance() {
 			c.core.opts.Logger.Debug("notify: idle, disconnecting", "connection", c.epoch)
 			c.disconnect()
 		} else {
-			if due(c.round, c.core.now) {
+			if due(c.roundAt, c.core.now) {
 				c.askAgain()
 			}
 			c.sendNext()
@@ -127,12 +127,12 @@ func (c *connection) state() State {
 	return StateIdle
 }
 
-// pause returns how long until advance has something to do if no event comes; negative if it never
+// pause returns how long until advance has something to do if no input comes; negative if it never
 // has.
 func (c *connection) pause() time.Duration {
 	times := []time.Time{c.deadline}
 	if c.up {
-		times = append(times, c.idle, c.round)
+		times = append(times, c.idle, c.roundAt)
 	}
 	if c.link == nil && c.wanted > 0 {
 		times = append(times, c.retryAt)
@@ -200,12 +200,12 @@ func (c *connection) lose(err error) {
 // disconnect hangs up and makes all channels absent. Watches of live channels get a Gap.
 func (c *connection) disconnect() {
 	c.up, c.cmd = false, nil
-	c.deadline, c.idle, c.round = time.Time{}, time.Time{}, time.Time{}
+	c.deadline, c.idle, c.roundAt = time.Time{}, time.Time{}, time.Time{}
 	for _, ch := range c.channels {
-		was := ch.phase
+		wasLive := ch.phase == live
 		c.core.setPhase([]*channel{ch}, absent)
-		if was == live {
-			c.core.tell(ch, change{reason: ReasonGap, err: c.failure})
+		if wasLive {
+			c.core.tell(ch, event{reason: ReasonGap, err: c.failure})
 		}
 		c.forget(ch)
 	}
@@ -253,7 +253,7 @@ func (c *connection) read(f *feed) {
 
 // heard passes news of a channel on to the channel's watches, as a single event.
 func (c *connection) heard(n *news) {
-	var e change
+	var e event
 	if n.confirmed && c.confirmed(n.ch) {
 		e.reason |= ReasonConfirmed
 	}
@@ -279,7 +279,7 @@ var ErrMoved = errors.New("notify: the slot of the channel has moved")
 // come back.
 func (c *connection) ousted(ch *channel) {
 	c.core.setPhase([]*channel{ch}, absent)
-	c.core.tell(ch, change{reason: ReasonGap, err: ErrMoved})
+	c.core.tell(ch, event{reason: ReasonGap, err: ErrMoved})
 	c.enqueue(ch)
 	c.forget(ch)
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// An event is a message to the hub's goroutine. The set is closed. Each event is a pointer or
+// An input is a message to the hub's goroutine. The set is closed. Each input is a pointer or
 // empty, so that a post allocates nothing.
-type event interface{ isEvent() }
+type input interface{ isInput() }
 
 type (
 	watch   struct{ w *Watch } // a new watch
@@ -15,10 +15,10 @@ type (
 	closing struct{}           // the hub is to end
 )
 
-func (watch) isEvent()   {}
-func (unwatch) isEvent() {}
-func (closing) isEvent() {}
-func (*feed) isEvent()   {} // a connection has something to report
+func (watch) isInput()   {}
+func (unwatch) isInput() {}
+func (closing) isInput() {}
+func (*feed) isInput()   {} // a connection has something to report
 
 // core is the hub's state. Only the hub's goroutine uses it. Hub.publish copies a part of it for
 // other goroutines.
@@ -39,8 +39,8 @@ type core struct {
 
 // A notice is an event to be delivered to a watch.
 type notice struct {
-	watch  *Watch
-	change change
+	watch *Watch
+	event event
 }
 
 func newCore(h *Hub, d dialer, opts Options) *core {
@@ -50,18 +50,18 @@ func newCore(h *Hub, d dialer, opts Options) *core {
 	return c
 }
 
-// Handle takes a batch of events and does everything due. Handle returns how long until something
+// Handle takes a batch of inputs and does everything due. Handle returns how long until something
 // is due again.
-func (c *core) Handle(batch []event) time.Duration {
+func (c *core) Handle(batch []input) time.Duration {
 	c.now = time.Now()
-	for _, e := range batch {
-		switch e := e.(type) {
+	for _, in := range batch {
+		switch in := in.(type) {
 		case watch:
-			c.watch(e.w)
+			c.watch(in.w)
 		case unwatch:
-			c.unwatch(e.w)
+			c.unwatch(in.w)
 		case *feed:
-			c.conn.read(e)
+			c.conn.read(in)
 		case closing:
 			c.close()
 		}
@@ -103,7 +103,7 @@ func (c *core) setState(s State) {
 func (c *core) deliver() {
 	wakes := 0
 	for i, n := range c.notices {
-		wakes += n.watch.add(n.change)
+		wakes += n.watch.add(n.event)
 		c.notices[i] = notice{}
 	}
 	c.notices = c.notices[:0]
@@ -131,9 +131,9 @@ func (c *core) watch(w *Watch) {
 	// A new watch gets the channel's present state as an event.
 	switch ch.phase {
 	case live:
-		c.notices = append(c.notices, notice{w, change{reason: ReasonConfirmed, subscribed: true}})
+		c.notices = append(c.notices, notice{w, event{reason: ReasonConfirmed, subscribed: true}})
 	case refused:
-		c.notices = append(c.notices, notice{w, change{reason: ReasonRefused, err: ch.refusal}})
+		c.notices = append(c.notices, notice{w, event{reason: ReasonRefused, err: ch.refusal}})
 	}
 }
 
@@ -143,14 +143,13 @@ func (c *core) unwatch(w *Watch) {
 		return // closed together with the hub
 	}
 	c.stats.Watches--
-	if ch.wanted() {
-		return
+	if !ch.wanted() {
+		c.conn.leave(ch)
 	}
-	c.conn.leave(ch)
 }
 
 // tell makes a notice of an event for all watches of ch.
-func (c *core) tell(ch *channel, e change) {
+func (c *core) tell(ch *channel, e event) {
 	e.subscribed = ch.phase == live
 	for _, w := range ch.watches {
 		c.notices = append(c.notices, notice{w, e})

@@ -44,7 +44,7 @@ func TestStats_AsNewAsTheWake(t *testing.T) {
 func TestHub_NothingIsLeft(t *testing.T) {
 	h, s := &Hub{}, &still{}
 	c := newCore(h, s, Options{})
-	h.actor = actor.Start[event](c)
+	h.actor = actor.Start[input](c)
 	t.Cleanup(h.Close)
 	last := h.Watch("last")
 	redistest.Must(last.Next(0).Await(t.Context()))(t)

@@ -29,13 +29,13 @@
 //
 //	callers ──Watch, Close──▶ ┌─ hub: ONE goroutine ────┐ ─subscribe─▶ ┌─ link ───┐
 //	   ▲                      │ channels · subscriptions│              │ blocking │
-//	   │                      │ backoff · deadlines     │ ◀─one event─ │ calls    │
+//	   │                      │ backoff · deadlines     │ ◀─one input─ │ calls    │
 //	   └──── Future[Wake] ◀───┴─────────────────────────┘    feed      └──────────┘
 //	                                                          ▲ messages and
 //	                                                          │ confirmations
 //	                                                   reader goroutine
 //
-// Callers and the feed post events to the hub's mailbox. The hub's goroutine owns all state: which
+// Callers and the feed post inputs to the hub's mailbox. The hub's goroutine owns all state: which
 // channels are wanted, which the server has confirmed, and when to try again. The client's calls
 // block, so a second goroutine makes the calls in sequence, as long as the connection lives. A
 // third goroutine waits for the connection to break. The call that opens a connection has its own
@@ -45,13 +45,13 @@
 // goroutines.
 //
 // The client's reader goroutine must never wait, because the reader also reads the replies to the
-// client's pings. The reader only marks the channel in the connection's feed. The first mark posts
-// an event to the hub's mailbox. The hub takes all marks at once. So the mailbox grows by an event
-// per connection, not per message.
+// client's pings. The reader only leaves the news in the connection's feed. The first news posts the
+// feed to the hub's mailbox. The hub takes all news at once. So the mailbox grows by an input per
+// connection, not per message.
 //
 // The hub's goroutine settles the futures, so events stay in order and agree with the hub's state.
-// The hop takes about a microsecond (BenchmarkHop), compared with twenty or more for the network.
-// Next does not post a message to the hub, but adds a request to the watch under a mutex. So no
+// This takes about a microsecond (BenchmarkHop), compared with twenty or more for the network.
+// Next posts nothing to the hub, but adds a request to the watch under a mutex. So no
 // goroutine has to wake up, and an earlier event settles the request at once.
 //
 // # A channel's subscription

@@ -4,21 +4,21 @@ import "sync"
 
 // A feed carries the reports of a connection to the hub. The client's reader goroutine calls the
 // feed, so the feed never blocks. The feed merges the messages of a flood: each channel has a slot
-// for its news, and all slots together cause a single event in the hub's mailbox until the hub has
-// taken the news. So the mailbox grows by an event per connection, not per message.
+// for its news, and all slots together cause a single input in the hub's mailbox until the hub has
+// taken the news. So the mailbox grows by an input per connection, not per message.
 //
 // Each connection has its own feed, and the hub reads only the newest feed. So news of an old
 // connection is never taken for news of the new connection, and never hides news of the new
 // connection.
 type feed struct {
 	epoch  uint64      // counts the hub's connections, for the log
-	signal func(*feed) // puts one event into the hub's mailbox
+	signal func(*feed) // puts the feed into the hub's mailbox
 
 	mu        sync.Mutex // held for a few assignments at a time
 	slots     map[string]*slot
 	ready     []*slot // slots with news, each once
 	rest      report  // everything that is not about one channel
-	signalled bool    // an event is in the mailbox; the hub will take everything
+	signalled bool    // the feed is in the mailbox; the hub will take everything
 }
 
 // A slot has the news of a channel.
@@ -109,7 +109,7 @@ func (f *feed) note(name string, set func(*slot)) {
 		return
 	}
 	set(s)
-	f.queue(s)
+	f.queueAndUnlock(s)
 }
 
 // mostPayload is the length of the longest message that the feed keeps.
@@ -120,7 +120,7 @@ func (f *feed) message(name, payload string) {
 	f.mu.Lock()
 	s := f.slots[name]
 	if s == nil {
-		f.rest.strays++ // part of the next report; causes no event of its own
+		f.rest.strays++ // part of the next report; sends no signal
 		f.mu.Unlock()
 		return
 	}
@@ -128,11 +128,11 @@ func (f *feed) message(name, payload string) {
 	if s.payload = payload; len(payload) > mostPayload {
 		s.payload = ""
 	}
-	f.queue(s)
+	f.queueAndUnlock(s)
 }
 
-// queue puts s among the slots with news. queue is called with mu held, and releases mu.
-func (f *feed) queue(s *slot) {
+// queueAndUnlock puts s among the slots with news, and releases mu.
+func (f *feed) queueAndUnlock(s *slot) {
 	if !s.queued {
 		s.queued = true
 		f.ready = append(f.ready, s)
@@ -140,7 +140,7 @@ func (f *feed) queue(s *slot) {
 	f.unlockAndSignal()
 }
 
-// unlockAndSignal releases mu and, unless an event is on the way already, sends an event.
+// unlockAndSignal releases mu, and signals unless the feed is in the mailbox already.
 func (f *feed) unlockAndSignal() {
 	first := !f.signalled
 	f.signalled = true

@@ -61,7 +61,7 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// While the hub is busy its mailbox gets one event, and the feed has one slot for each channel,
+// While the hub is busy its mailbox gets one input, and the feed has one slot for each channel,
 // however many messages come.
 func TestMailbox_FloodIsBounded(t *testing.T) {
 	_, w, f := subscribedTo(t, "c")
@@ -79,7 +79,7 @@ func TestMailbox_FloodIsBounded(t *testing.T) {
 		}
 	})
 	require.Less(t, allocs, 10.0, "messages must not pile up")
-	require.Equal(t, 1, posts, "the mailbox must get one event, not one for each message")
+	require.Equal(t, 1, posts, "the mailbox must get one input, not one for each message")
 	require.Len(t, f.ready, 1)
 	close(proceed)
 	wake := redistest.Must(w.Next(2).Await(t.Context()))(t)

@@ -9,7 +9,7 @@ import (
 // A Hub owns a pub/sub connection and wakes any number of watchers when something happens on their
 // channels. Any goroutine may call the methods. Only Close blocks.
 type Hub struct {
-	actor *actor.Actor[event]
+	actor *actor.Actor[input]
 
 	mu   sync.Mutex // guards seen
 	seen Stats
@@ -18,7 +18,7 @@ type Hub struct {
 // start starts a hub that uses the connections of d.
 func start(d dialer, opts Options) *Hub {
 	h := &Hub{}
-	h.actor = actor.Start[event](newCore(h, d, opts))
+	h.actor = actor.Start[input](newCore(h, d, opts))
 	return h
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // warnAgain is the least time between two warnings. So a connection that breaks again and again
-// does not flood the log. An outage in between has a warning if the outage lasts until warnAgain
-// has passed.
+// does not flood the log. The warning of an outage that begins in between waits for warnAgain to
+// pass.
 const warnAgain = 15 * time.Second
 
 // An outage is the time in which there is no connection, though channels are wanted. The first
@@ -21,8 +21,8 @@ const warnAgain = 15 * time.Second
 type outage struct {
 	begin    time.Time // zero: there is none
 	failures int
-	told     bool // the outage has a warning
-	open     bool // a warning has no line of an end yet
+	warned   bool
+	endDue   bool // a warning was logged, and no end since
 	unwanted bool // no channel was wanted for a while
 }
 
@@ -30,12 +30,12 @@ type outage struct {
 func (c *connection) logLoss(err error, retry time.Duration) {
 	o := &c.outage
 	if o.begin.IsZero() || o.unwanted {
-		*o = outage{begin: c.core.now, open: o.open}
+		*o = outage{begin: c.core.now, endDue: o.endDue}
 	}
 	o.failures++
 	level := slog.LevelDebug
-	if !o.told && (c.warned.IsZero() || c.core.now.Sub(c.warned) >= warnAgain) {
-		o.told, o.open, c.warned, level = true, true, c.core.now, slog.LevelWarn
+	if !o.warned && (c.warnedAt.IsZero() || c.core.now.Sub(c.warnedAt) >= warnAgain) {
+		o.warned, o.endDue, c.warnedAt, level = true, true, c.core.now, slog.LevelWarn
 	}
 	c.core.opts.Logger.Log(context.Background(), level, "notify: connection lost", "connection", c.epoch, "up", c.up, "retry", retry, "error", clean.Error(err))
 	c.noteUnwanted()
@@ -51,7 +51,7 @@ func (c *connection) logConnected() {
 	if !o.begin.IsZero() && !o.unwanted {
 		attrs = append(attrs, "after", c.core.now.Sub(o.begin).Round(time.Millisecond), "failures", o.failures)
 	}
-	if !o.begin.IsZero() && !o.open {
+	if !o.begin.IsZero() && !o.endDue {
 		level = slog.LevelDebug
 	}
 	c.outage = outage{}

@@ -106,7 +106,7 @@ func nodeOf(c rueidis.Client, addr string) (rueidis.Client, error) {
 func (d *redisDialer) abandon(c *dedication) {
 	d.mu.Lock()
 	conn := c.conn
-	if conn == nil && c.err == nil {
+	if conn == nil && c.err == nil { // still under way
 		d.abandoned = c
 	}
 	d.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *redisLink) serve(conn rueidis.DedicatedClient) {
 			// that has just answered a PING will hardly begin to refuse PINGs within a round trip.
 			err = l.send(conn, cmd)
 		}
-		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+		if isBroken(err) {
 			l.cancel(cause(err))
 			return
 		}
@@ -246,7 +246,7 @@ func (l *redisLink) send(conn rueidis.DedicatedClient, cmd pubsubCommand) error 
 	var refusal error
 	for _, r := range conn.DoMulti(l.ctx, all...) {
 		err := r.Error()
-		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+		if isBroken(err) {
 			return err
 		}
 		refusal = cmp.Or(refusal, err)
@@ -257,7 +257,7 @@ func (l *redisLink) send(conn rueidis.DedicatedClient, cmd pubsubCommand) error 
 // ping returns nil if the server answers, even if the user may not PING.
 func (l *redisLink) ping(conn rueidis.DedicatedClient) error {
 	err := conn.Do(l.ctx, conn.B().Ping().Build()).Error()
-	if err != nil && deniedPing(err) {
+	if deniedPing(err) {
 		return nil
 	}
 	return err
@@ -267,6 +267,12 @@ func (l *redisLink) ping(conn rueidis.DedicatedClient) error {
 func deniedPing(err error) bool {
 	e, ok := rueidis.IsRedisErr(err)
 	return ok && strings.HasPrefix(e.Error(), "NOPERM") && strings.Contains(e.Error(), "'ping'")
+}
+
+// isBroken reports whether err is of the connection, and not the server's reply.
+func isBroken(err error) bool {
+	_, replied := rueidis.IsRedisErr(err)
+	return err != nil && !replied
 }
 
 // cause returns err, or io.EOF if a connection ended without an error.

@@ -39,7 +39,7 @@ type Stats struct {
 	Watches   int // open watches
 	Channels  int // channels with at least one watch
 	Confirmed int // channels that are subscribed on the server
-	Refused   int // watched channels that the server has refused so far
+	Refused   int // watched channels that the server refuses
 
 	Connects  uint64 // connections that came up
 	Losses    uint64 // connections that came up and were lost

@@ -77,7 +77,7 @@ func play(t *testing.T, text []byte) []byte {
 		IdleTimeout:    time.Minute,
 		OnState:        func(st State) { s.log("state %v", st) },
 	})
-	s.hub.actor = actor.Start[event](s.core)
+	s.hub.actor = actor.Start[input](s.core)
 	var out bytes.Buffer
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")

@@ -87,7 +87,7 @@ type marks struct {
 	seq        uint64
 	confirmed  uint64
 	message    uint64
-	earlier    uint64 // the one before message, or message if that merged several
+	earlier    uint64 // of the last message but one; equal to message if one event merged several
 	payload    string // of message
 	gap        uint64
 	refused    uint64
@@ -95,8 +95,8 @@ type marks struct {
 	err        error // of the newest gap or refusal
 }
 
-// A change is an event that the hub passes to the watches of a channel.
-type change struct {
+// An event is what the hub passes to the watches of a channel.
+type event struct {
 	reason     Reason
 	messages   uint64
 	payload    string // of the newest message
@@ -104,7 +104,7 @@ type change struct {
 	subscribed bool
 }
 
-func (m *marks) add(e change) {
+func (m *marks) add(e event) {
 	m.seq++
 	m.subscribed = e.subscribed
 	if e.reason.Has(ReasonConfirmed) {
@@ -219,7 +219,7 @@ func (w *Watch) shut() bool {
 
 // add notes an event and settles the requests waiting for the event. add returns the number of
 // settled requests. Only the hub's goroutine calls add.
-func (w *Watch) add(e change) int {
+func (w *Watch) add(e event) int {
 	w.mu.Lock()
 	w.marks.add(e)
 	w.due = w.due[:0]

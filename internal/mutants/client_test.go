@@ -123,9 +123,9 @@ var clientMutants = []mutant{
 	{"cluster", "channels stay at the old master", manager, "hubs.moved", "h.lanes.Master(w.Channel()) != w.master", "false", shell + "TestCluster_SlotMoves"},
 	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "connection.heard", "n.gone && n.ch.phase == live", "false", shell + "TestCluster_SlotMoves"},
 
-	{"notify", "confirmed when it is asked for", "notify", "connection.send", "c.link.subscribe(names)", "c.link.subscribe(names)\n\tfor _, ch := range chs {\n\t\tif c.confirmed(ch) {\n\t\t\tc.core.tell(ch, change{reason: ReasonConfirmed})\n\t\t}\n\t}", hub + "TestStories"},
+	{"notify", "confirmed when it is asked for", "notify", "connection.send", "c.link.subscribe(names)", "c.link.subscribe(names)\n\tfor _, ch := range chs {\n\t\tif c.confirmed(ch) {\n\t\t\tc.core.tell(ch, event{reason: ReasonConfirmed})\n\t\t}\n\t}", hub + "TestStories"},
 	{"notify", "does not subscribe again", "notify", "connection.connected", "c.enqueue(ch)", "if c.core.stats.Connects == 1 {\n\t\t\tc.enqueue(ch)\n\t\t}", hub + "TestHub_Reconnects"},
-	{"notify", "does not tell of a gap", "notify", "connection.disconnect", "was == live", "was == live && false", hub + "TestStories"},
+	{"notify", "does not tell of a gap", "notify", "connection.disconnect", "if wasLive", "if false && wasLive", hub + "TestStories"},
 	{"notify", "what came between two Nexts is missed", "notify", "Watch.Next", "w.marks.seq > after", "false", hub + "TestStories"},
 	{"notify", "one forbidden channel takes all along", "notify", "connection.refuse", "len(chs)/2", "len(chs)", hub + "TestHub_ForbiddenChannel"},
 	{"notify", "an event for each message", "notify", "feed.unlockAndSignal", "if first", "if first || true", hub + "TestMailbox_FloodIsBounded"},
