@@ -9,9 +9,9 @@ type Handler[T any] interface {
 	// alarm is due; a handler must put up with an empty batch at any time. The slice belongs to the
 	// actor again as soon as Handle returns.
 	//
-	// The result says how long the actor may sleep if nothing arrives: negative, until something
-	// does; zero, not at all. The result holds for a single sleep: the next call returns a new
-	// result. The first call comes with the first message.
+	// The result is how long the actor may sleep if nothing arrives. A negative result means until
+	// something arrives. The next call returns a new result. The first call comes with the first
+	// message.
 	Handle(batch []T) (next time.Duration)
 }
 
@@ -75,22 +75,23 @@ func (a *Actor[T]) run() {
 // handle hands messages to the handler, maxBatch at a time. Urgent messages go first. Urgent
 // messages that arrive meanwhile come between two batches.
 func (a *Actor[T]) handle(urgent, messages []T) (next time.Duration) {
-	rest := messages
-	for first := true; first || len(rest) > 0; first = false {
+	if len(urgent)+len(messages) == 0 {
+		return a.handler.Handle(nil) // an alarm is due
+	}
+	for rest := messages; ; urgent = a.box.takeUrgent() {
 		if len(urgent) > 0 {
 			next = a.handler.Handle(urgent)
 			a.box.reuseUrgent(urgent)
 		}
-		n := min(len(rest), maxBatch)
-		if n > 0 || len(urgent) == 0 {
+		if n := min(len(rest), maxBatch); n > 0 {
 			next = a.handler.Handle(rest[:n])
+			rest = rest[n:]
 		}
-		if rest = rest[n:]; len(rest) > 0 {
-			urgent = a.box.takeUrgent()
+		if len(rest) == 0 {
+			a.box.reuse(messages)
+			return next
 		}
 	}
-	a.box.reuse(messages)
-	return next
 }
 
 // receive waits for messages, for next to pass, or for the end. open is false if the actor is

@@ -48,7 +48,7 @@ func (a *alarm) due() bool {
 
 func (a *alarm) arm(now time.Duration) {
 	if now < a.armed && a.armed <= a.at {
-		return
+		return // the timer fires early enough
 	}
 	a.armed = a.at
 	if a.timer == nil {

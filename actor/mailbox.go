@@ -17,7 +17,7 @@ type mailbox[T any] struct {
 	closed     bool
 
 	wake chan struct{} // one buffered wake-up; they may be spurious, they are never lost
-	// The consumer's: empty, each becomes in or urgent at the next swap.
+	// Only the consumer uses these. Both are empty, and become in and urgent at the next swap.
 	spare, spareUrgent []T
 }
 
