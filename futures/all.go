@@ -31,7 +31,7 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 		inputs: copyInputs(fs),
 		values: make([]T, len(fs)),
 	}
-	a.relay = a.inputs.relay()
+	a.to = a.inputs.dispatcher()
 	a.drop = dispatched(a.to, drop)
 	a.left.Store(int64(len(fs)))
 	a.Bind(a)

@@ -32,7 +32,7 @@ func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 	a := &anyOf[T]{
 		inputs: copyInputs(fs),
 	}
-	a.relay = a.inputs.relay()
+	a.to = a.inputs.dispatcher()
 	a.drop = dispatched(a.to, drop)
 	a.left.Store(int64(len(fs)))
 	a.Bind(a)

@@ -26,14 +26,14 @@ type relay struct{ to Dispatcher }
 
 func (r relay) dispatcher() Dispatcher { return r.to }
 
-// relay finds the first dispatcher among the inputs.
-func (in inputs[T]) relay() relay {
+// dispatcher returns the first Dispatcher among those of the inputs, or nil.
+func (in inputs[T]) dispatcher() Dispatcher {
 	for i := range in {
 		if d := in[i].dispatcher(); d != nil {
-			return relay{d}
+			return d
 		}
 	}
-	return relay{}
+	return nil
 }
 
 // dispatched returns a function that dispatches drop to d. Either may be nil.
