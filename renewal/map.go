@@ -35,9 +35,9 @@ type Map[T Item] struct {
 	lists  lists[T]
 	passed int64  // this boundary and those before it have no items in the window
 	used   uint64 // bit k%window is set if boundary k of the window has items
-	// other is a lower bound of the boundaries of the items outside of the window, or math.MaxInt64
-	// without such items.
-	other int64
+	// firstOutside is the first boundary of the items outside of the window, or an earlier boundary.
+	// Without such items it is math.MaxInt64.
+	firstOutside int64
 }
 
 // NewMap returns an empty Map whose slots are an eighth of tick long. A lease is renewed once a
@@ -45,10 +45,10 @@ type Map[T Item] struct {
 func NewMap[T Item](tick time.Duration) *Map[T] {
 	slot := max(tick/perTick, 1)
 	return &Map[T]{
-		slot:  slot,
-		last:  math.MaxInt64 / int64(slot),
-		lists: lists[T]{nodes: heads[T]()},
-		other: math.MaxInt64,
+		slot:         slot,
+		last:         math.MaxInt64 / int64(slot),
+		lists:        lists[T]{nodes: heads[T]()},
+		firstOutside: math.MaxInt64,
 	}
 }
 
@@ -89,7 +89,7 @@ func (m *Map[T]) remove(e *Entry) {
 	if emptied := m.lists.unlink(e.node); emptied < window {
 		m.used &^= 1 << emptied
 	} else if emptied == outside {
-		m.other = math.MaxInt64
+		m.firstOutside = math.MaxInt64
 	}
 	m.lists.release(e.node)
 	e.node = 0
@@ -120,8 +120,8 @@ func (m *Map[T]) DueAtMost(now time.Duration, most int, out []T) []T {
 		m.used &^= 1 << slot
 	}
 	m.passed = max(m.passed, k)
-	if m.other <= k {
-		out = m.takeOthers(k, out)
+	if m.firstOutside <= k {
+		out = m.takeOutside(k, out)
 	}
 	return out
 }
@@ -133,7 +133,7 @@ func (m *Map[T]) Next() (at time.Duration, ok bool) {
 	if m.lists.n == 0 {
 		return 0, false
 	}
-	return time.Duration(min(m.first(), m.other)) * m.slot, true
+	return time.Duration(min(m.first(), m.firstOutside)) * m.slot, true
 }
 
 // Len returns the number of items in the Map.

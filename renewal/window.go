@@ -37,7 +37,7 @@ func (m *Map[T]) place(node uint32, at int64) {
 		m.lists.link(node, uint32(slot))
 		return
 	}
-	m.other = min(m.other, at)
+	m.firstOutside = min(m.firstOutside, at)
 	m.lists.link(node, outside)
 }
 
@@ -56,10 +56,10 @@ func (m *Map[T]) take(list uint32, most int, out []T) (_ []T, all bool) {
 	return out, m.lists.front(list) == list
 }
 
-// takeOthers removes the items outside of the window that are due at boundary k. takeOthers places
+// takeOutside removes the items outside of the window that are due at boundary k. takeOutside places
 // the remaining items again, because the window has moved.
-func (m *Map[T]) takeOthers(k int64, out []T) []T {
-	m.other = math.MaxInt64
+func (m *Map[T]) takeOutside(k int64, out []T) []T {
+	m.firstOutside = math.MaxInt64
 	for node := m.lists.cut(outside); node != outside; {
 		x, at, next := m.lists.at(node)
 		if at <= k {
