@@ -23,8 +23,9 @@ const (
 	// announceLife is the life of a record. announceLife spans three writes, and the default of
 	// Options.Lease.
 	announceLife = 35 * time.Second
-	// announceLooks is how many holds and requests the manager's goroutine looks at for a record,
-	// and announceHolds how many holds of at least announceAge a record tells.
+	// announceLooks is how many holds and requests the manager's goroutine looks at for a record.
+	// Only holds of at least announceAge are in a record: at most announceHolds without a note, and
+	// twice as many in all.
 	announceLooks = 4096
 	announceHolds = 256
 	announceAge   = announceAfter - 50*time.Millisecond
@@ -78,7 +79,7 @@ type announcer struct {
 // granted tells the announcer of a grant.
 func (a *announcer) granted(noted bool) {
 	if a.off || a.armed && (a.soon || !noted) {
-		return
+		return // the next write is early enough
 	}
 	a.writeIn(announceAfter)
 }
@@ -104,7 +105,7 @@ func (a *announcer) writeIn(d time.Duration) {
 func (a *announcer) write() {
 	a.armed = false
 	switch held := a.core.Stats().Held > 0; {
-	case a.off || !held && !a.written:
+	case a.off, !held && !a.written: // nothing to write or to remove
 		return
 	case a.underWay:
 		a.writeIn(announceAfter)
@@ -168,7 +169,7 @@ func (a *announcer) answered(told announced) {
 	f := told.failure
 	a.underWay = false
 	switch {
-	case told.dropped: // or it ends by itself
+	case told.dropped: // or the record expires
 	case f == nil:
 		a.written = true
 		a.unlocked() // perhaps meanwhile
@@ -194,9 +195,12 @@ func (a *announcer) withdraw() {
 		a.withdrawn = make(chan struct{})
 	}
 	a.off = true
-	switch done := a.withdrawn; {
-	case a.underWay: // answered calls withdraw again
-	case !a.written || !a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { close(done) }):
-		close(done)
+	if a.underWay {
+		return // answered calls withdraw again
 	}
+	done := a.withdrawn
+	if a.written && a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { close(done) }) {
+		return
+	}
+	close(done)
 }

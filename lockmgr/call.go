@@ -19,7 +19,7 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 		if a, err = m.run(ctx, "", c); err == nil {
 			err = serverError(a.Failure)
 		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-			err = m.whileFailing(name, asked, err)
+			err = m.withDownErr(name, asked, err)
 		}
 	}
 	if err != nil {

@@ -131,11 +131,11 @@ func (c *checkup) rehearse(ctx context.Context) error {
 	case !heard:
 		c.warn("a subscription was not confirmed in time: waiters will poll, every 10 ms to every second")
 	}
-	if err := c.live(ctx); err != nil {
+	if err := c.liveOnce(ctx); err != nil {
 		c.cleanUp()
 		return err
 	}
-	if err := c.confirmed(ctx); err != nil || refused || !heard {
+	if err := c.withReplicas(ctx); err != nil || refused || !heard {
 		return err
 	}
 	told, err := c.hear(ctx, watch, notify.DefaultCommandTimeout, func(w notify.Wake) bool { return w.Reason.Has(notify.ReasonMessage) })
@@ -156,15 +156,17 @@ func (c *checkup) hear(caller context.Context, w *notify.Watch, limit time.Durat
 			return false, nil
 		case errors.Is(err, notify.ErrClosed):
 			return false, ErrClosed
-		case err != nil || expected(wake):
-			return err == nil, err
+		case err != nil:
+			return false, err
+		case expected(wake):
+			return true, nil
 		}
 		after = wake.Seq
 	}
 }
 
-// confirmed takes the lock as users do, if a grant needs replicas.
-func (c *checkup) confirmed(ctx context.Context) error {
+// withReplicas takes the lock as users do, if a grant needs replicas.
+func (c *checkup) withReplicas(ctx context.Context) error {
 	if c.m.options.Replicas.Acks == 0 {
 		return nil
 	}
@@ -182,31 +184,31 @@ func (c *checkup) confirmed(ctx context.Context) error {
 // away the server is.
 const checkLease = 10 * time.Second
 
-// live takes the lock, contends for the lock, passes the lock on, renews and releases the lock.
-func (c *checkup) live(ctx context.Context) error {
+// liveOnce takes the lock, contends for it, passes it on, renews and releases it.
+func (c *checkup) liveOnce(ctx context.Context) error {
 	first, second, third := c.m.lastID.Add(1), c.m.lastID.Add(1), c.m.lastID.Add(1)
 	r, err := c.do(ctx, core.Op{Verb: core.VerbAcquire, Number: first})
 	if err != nil || !r.OK {
-		return c.unless(err, "a lock of an unknown name is held")
+		return c.orImpossible(err, "a lock of an unknown name is held")
 	}
 	r, err = c.do(ctx, core.Op{Verb: core.VerbAcquire, Number: second})
 	if err != nil || r.OK || r.TTL <= 0 || r.TTL > checkLease {
-		return c.unless(err, fmt.Sprintf("a lock that is held for %v has %v to live", checkLease, r.TTL))
+		return c.orImpossible(err, fmt.Sprintf("a lock that is held for %v has %v to live", checkLease, r.TTL))
 	}
 	if err := c.onRecord(ctx); err != nil {
 		return err
 	}
 	r, err = c.do(ctx, core.Op{Verb: core.VerbTransfer, Number: third, OtherNumbers: []uint64{first}})
 	if err != nil || !r.OK {
-		return c.unless(err, "a lock that was taken is gone")
+		return c.orImpossible(err, "a lock that was taken is gone")
 	}
 	r, err = c.do(ctx, core.Op{Verb: core.VerbRenew, Number: third})
 	if err != nil || !r.OK {
-		return c.unless(err, "a lock that was taken could not be renewed")
+		return c.orImpossible(err, "a lock that was taken could not be renewed")
 	}
 	r, err = c.do(ctx, core.Op{Verb: core.VerbRelease, OtherNumbers: []uint64{third}})
 	if err != nil || !r.OK {
-		return c.unless(err, "a lock that was taken was not there to be released")
+		return c.orImpossible(err, "a lock that was taken was not there to be released")
 	}
 	return nil
 }
@@ -222,8 +224,8 @@ func (c *checkup) do(ctx context.Context, op core.Op) (core.Reply, error) {
 	return r, r.Err
 }
 
-// unless returns err, or if err is nil, an error about an impossible answer of the server.
-func (c *checkup) unless(err error, what string) error {
+// orImpossible returns err, or if err is nil, an error about an impossible answer of the server.
+func (c *checkup) orImpossible(err error, what string) error {
 	if err != nil {
 		return err
 	}

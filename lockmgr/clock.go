@@ -57,8 +57,8 @@ func (c *clock) now() time.Duration {
 // exact is now with the time of each suspension.
 func (c *clock) exact() time.Duration { return time.Since(c.origin) + c.suspended() }
 
-// counts reports whether suspensions are noticed at all.
-func (c *clock) counts() bool { return c.read != nil }
+// countsSuspensions reports whether suspensions are noticed at all.
+func (c *clock) countsSuspensions() bool { return c.read != nil }
 
 // suspended returns how long the host slept since the origin.
 func (c *clock) suspended() time.Duration {

@@ -34,7 +34,7 @@ func (c *twoClocks) sleep(d time.Duration) {
 func TestClock_CountsASuspension(t *testing.T) {
 	host := &twoClocks{awake: time.Hour, all: 3 * time.Hour}
 	c := newClock(host.read)
-	require.True(t, c.counts())
+	require.True(t, c.countsSuspensions())
 	require.Less(t, c.exact(), time.Minute, "a suspension before newClock does not count")
 	host.sleep(10 * time.Minute)
 	require.GreaterOrEqual(t, c.exact(), 10*time.Minute)
@@ -83,7 +83,7 @@ func TestClock_NeverGoesBack(t *testing.T) {
 
 func TestClock_HostWithOneOnly(t *testing.T) {
 	c := newClock(func() (awake, all time.Duration, ok bool) { return 0, 0, false })
-	require.False(t, c.counts())
+	require.False(t, c.countsSuspensions())
 	before := c.exact()
 	require.Less(t, before, time.Minute)
 	require.GreaterOrEqual(t, c.now(), before)

@@ -87,7 +87,7 @@ func (c *conns) close() {
 	}
 }
 
-// abortAll closes what is open. The client dials again. abortAll does not block.
+// abortAll closes the open connections. The client dials again. abortAll does not block.
 func (c *conns) abortAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,8 +39,8 @@ const minSweep = 16
 
 // A boundContext is cancelled when its hold is lost or its lock unlocked.
 type boundContext struct {
-	over   *atomic.Bool // ticket.over of the handle. It tells the handles of a hold apart.
-	ctx    context.Context
+	over   *atomic.Bool    // ticket.over of the handle. It tells the handles of a hold apart.
+	ctx    context.Context // ended by cancel
 	cancel context.CancelCauseFunc
 	// parent is the argument of Lock.Context, or nil if it can't be compared. child is the result.
 	parent, child context.Context

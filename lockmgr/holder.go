@@ -21,7 +21,7 @@ type Holder struct {
 	// Process is the process of the holder. Process is known of an ended hold that KeepFor keeps,
 	// unless its manager is Anonymous. Of other holds, Process is zero if the process is not known:
 	// the manager has held nothing for a second yet, is Anonymous or may not write its record, has
-	// died or not reached the server for up to 35 s, or the holder is a client of Redisson.
+	// been dead or cut off from the server for 35 s, or the holder is a client of Redisson.
 	Process Process
 	// Since is when the hold was granted, by the clock of its host. Since is zero if the time is
 	// not known. A manager knows Since of its own holds at once. Other managers see Since up to ten

@@ -58,17 +58,16 @@ type Waiter struct {
 
 // Inspect reads the state of a lock from Redis, and which processes hold the lock. Inspect blocks
 // for a round trip, and for another if another manager holds the lock. Each round trip fails after
-// Options.CommandTimeout if the server does not answer. Inspect takes no part in the lock. The
-// process of a holder is left out if the user may not read the record of the process: see
-// Options.Process. While a manager passes a lock on in memory, the record may name a holder that
-// gave the lock back some 20 ms ago, or up to a second while the server refuses to update the
-// record.
+// Options.CommandTimeout if the server does not answer. Inspect changes nothing. The process of a
+// holder is left out if the user may not read the record of the process: see Options.Process. After
+// a handoff in memory the record may name the old holder for some 20 ms, or for up to a second if
+// the server refuses to update the record.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	name = m.whole(name)
 	info, err := m.inspect(ctx, opInspect, name, true)
 	if err == nil && len(info.Holders) > 0 {
 		k := m.newKnown()
-		err = k.name(ctx, name, info.Holders)
+		err = k.fillIn(ctx, name, info.Holders)
 	}
 	return info, err
 }
@@ -239,13 +238,13 @@ func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bo
 			return removed, &LockError{Op: opForceUnlock, Name: name, Err: ErrWrongType}
 		}
 		goes, stays := info.divide(chosen)
-		kind, known := info.kind(), info.HolderCount == len(info.Holders)
+		kind, allRead := info.kind(), info.HolderCount == len(info.Holders)
 		if len(stays) > 0 && (len(goes) == 0 || kind != core.ReadWrite) {
 			return removed, nil // a record of another kind has one holder
 		}
 		var some, changed bool
-		// A record of which all goes, but not all was read, goes as a whole.
-		if kind == core.ReadWrite && len(goes) > 0 && (known || len(stays) > 0) {
+		// If all entries go, but not all were read, the record goes as a whole.
+		if kind == core.ReadWrite && len(goes) > 0 && (allRead || len(stays) > 0) {
 			some, changed, err = m.forceEntries(ctx, name, goes)
 			changed = changed && len(stays) == 0
 		} else {

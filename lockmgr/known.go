@@ -23,9 +23,9 @@ func (m *Manager) newKnown() *known {
 	return &known{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
 }
 
-// name fills in Process, Since and Note of the holders of a lock, as far as known. name returns the
-// error of ctx, or ErrClosed.
-func (k *known) name(ctx context.Context, name string, holders []Holder) error {
+// fillIn fills in Process, Since and Note of the holders of a lock, as far as known. fillIn returns
+// the error of ctx, or ErrClosed.
+func (k *known) fillIn(ctx context.Context, name string, holders []Holder) error {
 	holders = holders[:min(len(holders), mostNamed)]
 	keys := make([]string, len(holders))
 	for i, h := range holders {
@@ -72,13 +72,13 @@ func (k *known) find(ctx context.Context, name string, keys []string) error {
 		if err != nil {
 			return err
 		}
-		k.ours(uses)
+		k.addOwn(uses)
 	}
 	return k.read(ctx, keys)
 }
 
-// ours puts the manager's own record into the cache.
-func (k *known) ours(uses []use) {
+// addOwn puts the manager's own record into the cache.
+func (k *known) addOwn(uses []use) {
 	now, wall := k.m.now(), time.Now()
 	record := &processRecord{Process: k.m.options.Process, Holds: make(map[string]holdRecord)}
 	for _, u := range uses {

@@ -68,7 +68,8 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (again bool, err error) {
 	defer func() {
 		lost := m.finish(ctx, l)
-		if again = errors.Is(lost, ErrLeaseLost) && ctx.Err() == nil; !again && errors.Is(lost, ErrClosed) {
+		again = errors.Is(lost, ErrLeaseLost) && ctx.Err() == nil
+		if !again && errors.Is(lost, ErrClosed) {
 			err = joined(err, lost)
 		}
 	}()

@@ -94,7 +94,7 @@ func (l *Lock) Lost() <-chan struct{} {
 func (l *Lock) Err() error {
 	over, lost := l.ticket.over.Load(), l.ticket.hold().lostErr()
 	switch {
-	case over && (lost == nil || l.ticket.unlock.Load() != nil): // a later loss does not count
+	case over && (lost == nil || l.ticket.unlock.Load() != nil): // not lost before the unlock
 		return ErrNotHeld
 	case lost != nil:
 		return lost
@@ -212,7 +212,7 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	_, err := p.Future().Await(ctx)
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return t.whileFailing(asked, err)
+		return t.withDownErr(asked, err)
 	case err == ErrNotHeld: // perhaps the hold was lost before the unlock
 		return cmp.Or(t.hold().lostErr(), err)
 	}
@@ -251,7 +251,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // UnlockAsync is Unlock without waiting. Cancelling the future does not stop the release.
 func (l *Lock) UnlockAsync() *futures.Future[struct{}] { return l.unlock(false) }
 
-// unlock is UnlockAsync. untaken is set if nobody had the lock.
+// unlock is UnlockAsync. untaken is set if nobody has taken the lock from its future.
 func (l *Lock) unlock(untaken bool) *futures.Future[struct{}] {
 	t := &l.ticket
 	if !t.over.CompareAndSwap(false, true) {
@@ -346,14 +346,14 @@ var (
 // Cancel withdraws a pending request.
 func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request}) }
 
-// endWith makes the request end with ctx, of WaitContext, once the returned mutex is unlocked. The
-// request must be posted by then.
+// endWith makes the request end with ctx, of WaitContext. endWith returns a locked mutex, to be
+// unlocked when the request is posted.
 func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
 	more := t.first.makeMore()
 	more.mu.Lock()
 	more.unbind = context.AfterFunc(ctx, func() {
 		more.mu.Lock()
-		//lint:ignore SA2001 whoever posts the request has the mutex until then
+		//lint:ignore SA2001 the poster of the request has the mutex until then
 		more.mu.Unlock()
 		if t.promise.Resolve(nil, t.Explain(contextError(ctx))) {
 			t.Cancel()
@@ -382,30 +382,30 @@ func (t *ticket) Explain(err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
-	reason := t.failing(t.asked(), now)
+	reason := t.downErr(t.asked(), now)
 	if reason == nil {
 		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
 	}
 	return t.failed(opLock, max(0, now-t.asked()), fmt.Errorf("%w: %w", reason, err))
 }
 
-// failing calls shell.failing for each name of the request, and returns the first error.
-func (t *ticket) failing(asked, now time.Duration) error {
+// downErr calls shell.downErr for each name of the request, and returns the first error.
+func (t *ticket) downErr(asked, now time.Duration) error {
 	more := t.first.more.Load()
 	if more == nil || more.set == nil {
-		return t.shell.failing(t.request.Name, asked, now)
+		return t.shell.downErr(t.request.Name, asked, now)
 	}
 	for i := range more.set.items {
-		if down := t.shell.failing(more.set.items[i].Name, asked, now); down != nil {
+		if down := t.shell.downErr(more.set.items[i].Name, asked, now); down != nil {
 			return down
 		}
 	}
 	return nil
 }
 
-// whileFailing joins the error of failing, if not nil, to the error of a context.
-func (t *ticket) whileFailing(asked time.Duration, err error) error {
-	return withFailure(t.failing(asked, t.shell.now()), err)
+// withDownErr joins downErr, if not nil, to the error of a context.
+func (t *ticket) withDownErr(asked time.Duration, err error) error {
+	return joinDown(t.downErr(asked, t.shell.now()), err)
 }
 
 // refusal says what a request waits for while the server answers.
@@ -423,7 +423,7 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.failing(t.asked(), now); down != nil {
+		if down := t.downErr(t.asked(), now); down != nil {
 			err = down
 		} else {
 			err = fmt.Errorf("%w: %s", err, t.refusal())
@@ -454,7 +454,7 @@ func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
 
 func (r *unlocking) Explain(err error) error {
 	if !errors.Is(err, ErrCanceled) {
-		err = (*ticket)(r).whileFailing(0, err)
+		err = (*ticket)(r).withDownErr(0, err)
 	}
 	return (*ticket)(r).failed(opUnlock, 0, err)
 }

@@ -67,10 +67,15 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b LocalLock) int {
-		if c := strings.Compare(a.Name, b.Name); c != 0 || a.Held != b.Held {
-			return cmp.Or(c, map[bool]int{true: -1, false: 1}[a.Held])
+		switch {
+		case a.Name != b.Name:
+			return strings.Compare(a.Name, b.Name)
+		case a.Held == b.Held:
+			return cmp.Compare(b.For, a.For)
+		case a.Held:
+			return -1
 		}
-		return cmp.Compare(b.For, a.For)
+		return 1
 	})
 	return all, nil
 }

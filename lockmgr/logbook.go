@@ -71,7 +71,7 @@ func (b *logbook) failed(now time.Time, commands, renewals int, err error, whose
 		b.log.Warn("commands fail", append(whose, "reason", reason, "error", err)...)
 	}
 	t.last, t.answered, t.commands, t.renewals = now, false, t.commands+commands, t.renewals+renewals
-	b.noted()
+	b.startTimer()
 }
 
 // answers notes the replies of commands.
@@ -96,7 +96,7 @@ func (b *logbook) lost(now time.Time, name, owner string, err error) {
 	if b.losses.count(now) <= burstLines {
 		b.log.Warn("lock lost", "name", name, "owner", owner, "error", err)
 	}
-	b.noted()
+	b.startTimer()
 }
 
 // givenUp notes a release given up.
@@ -105,10 +105,10 @@ func (b *logbook) givenUp(now time.Time, name string, err error) {
 	if b.unreleased.count(now) <= burstLines {
 		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
 	}
-	b.noted()
+	b.startTimer()
 }
 
-// outside notes that the manager can't stand in the line of a name. There is one line for all names.
+// outside notes that the manager can't stand in the line of a name. Only the first is logged.
 func (b *logbook) outside(name string) {
 	if !b.toldOutside {
 		b.toldOutside = true
@@ -188,8 +188,8 @@ func (b *logbook) close(now time.Time) {
 // bookDue asks the loop to advance the logbook.
 type bookDue struct{}
 
-// noted starts the timer of the logbook if the timer is not running and somebody reads the lines.
-func (b *logbook) noted() {
+// startTimer starts the timer if the timer is not running and somebody reads the lines.
+func (b *logbook) startTimer() {
 	if b.timer == nil && b.due != nil {
 		b.timer = time.AfterFunc(burstTime, b.due)
 	}

@@ -95,7 +95,7 @@ func (p *loop) Handle(batch []message) time.Duration {
 	if next == core.Forever {
 		return -1
 	}
-	return max(0, min(next-p.now(), p.watchful()))
+	return max(0, min(next-p.now(), p.longestSleep()))
 }
 
 // lookEvery is the longest time that the loop sleeps while a lock is held, on hosts whose timers
@@ -103,9 +103,9 @@ func (p *loop) Handle(batch []message) time.Duration {
 // reported.
 const lookEvery = time.Second
 
-// watchful returns the longest time that the loop may sleep.
-func (p *loop) watchful() time.Duration {
-	if p.clock.counts() && p.core.Stats().Held > 0 {
+// longestSleep returns the longest time that the loop may sleep.
+func (p *loop) longestSleep() time.Duration {
+	if p.clock.countsSuspensions() && p.core.Stats().Held > 0 {
 		return lookEvery
 	}
 	return core.Forever
@@ -118,7 +118,7 @@ func (p *loop) step(now time.Duration, batch []message) {
 		case *wakeup:
 			if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
 				p.effects = p.core.Step(now, ev.event, p.effects)
-				p.rearm(ev)
+				p.listen(keyOf(ev), ev.watch, ev.seq)
 			}
 		case *layoutMoved:
 			p.followSlots(now)
@@ -272,7 +272,7 @@ func (p *loop) unwatch(key watchKey) {
 	delete(p.watches, key)
 }
 
-// listen asks for the next event of a watch.
+// listen asks for the event after the number after.
 func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 	w.Next(after).OnDone(func(wake notify.Wake, err error) {
 		if err != nil {
@@ -294,13 +294,6 @@ func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
 func (p *loop) grantOf(name string, wake notify.Wake) core.Grant {
 	g, _ := wire.ReadGrant(p.id.secret, name, wake.Payload)
 	return g
-}
-
-// rearm asks for the event after ev.
-func (p *loop) rearm(ev *wakeup) {
-	if p.watches[keyOf(ev)].Watch == ev.watch {
-		p.listen(keyOf(ev), ev.watch, ev.seq)
-	}
 }
 
 func (p *loop) granted(r *core.Request) {

@@ -88,11 +88,8 @@ func (m *Manager) NewOwner() Owner { return Owner{m.id, m.lastID.Add(1)} }
 //
 // A future needs no goroutine. The caller must unlock the lock or cancel the future in the end.
 //
-// Callbacks (OnDone) of the futures of LockAsync and UnlockAsync run in the order of the results,
-// never concurrently, on a goroutine that exists only while there are callbacks. A callback that
-// blocks delays the callbacks behind it and nothing else; the queue has no bound. A lock belongs to
-// its callback as soon as the callback is queued, and Cancel no longer gives the lock back.
-// Callbacks may use the manager and must not panic.
+// Callbacks (OnDone) run one after another on a goroutine of the manager: see Callbacks in the
+// package's documentation.
 func (m *Manager) LockAsync(name string, opts ...LockOption) *futures.Future[*Lock] {
 	return m.request(m.wish(toLock, name, opts))
 }
@@ -124,7 +121,7 @@ func (m *Manager) lock(ctx context.Context, w wish) (*Lock, error) {
 		err = contextError(ctx)
 	}
 	if err != nil {
-		return nil, m.refusal(w, err)
+		return nil, m.refuse(w, err)
 	}
 	return m.request(w).Await(ctx)
 }
@@ -132,27 +129,18 @@ func (m *Manager) lock(ctx context.Context, w wish) (*Lock, error) {
 // request makes a request, or returns a failed future if the request is refused at once. m is nil
 // for the zero Permits.
 func (m *Manager) request(w wish) *futures.Future[*Lock] {
-	err := w.fault
-	if err == nil {
-		err = w.apply(m.id)
+	f, err := m.ask(w)
+	if err != nil {
+		return futures.Ready[*Lock](nil, m.refuse(w, err))
 	}
-	if err == nil && w.until != nil && w.until.Err() != nil {
-		err = contextError(w.until)
-	}
-	if err == nil {
-		var f *futures.Future[*Lock]
-		if f, err = m.ask(w); err == nil {
-			return f
-		}
-	}
-	return futures.Ready[*Lock](nil, m.refusal(w, err))
+	return f
 }
 
-// refusal reports a refused request to the observer, and returns the error of the request.
-func (m *Manager) refusal(w wish, err error) error {
+// refuse reports a refused request to the observer, and returns the error of the request.
+func (m *Manager) refuse(w wish, err error) error {
 	failed := &LockError{Op: opLock, Name: w.name, Err: err, set: w.kind == core.Several}
 	if m != nil && m.observed() {
-		for _, o := range w.opts { // apply stops at the first bad option
+		for _, o := range w.opts {
 			if o.kind == optTraceContext {
 				w.ctx = o.ctx
 			}
@@ -164,6 +152,15 @@ func (m *Manager) refusal(w wish, err error) error {
 
 // ask makes a request for a name, for a set if w has items, or for permits if w has some.
 func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
+	if w.fault != nil {
+		return nil, w.fault
+	}
+	if err := w.apply(m.id); err != nil {
+		return nil, err
+	}
+	if w.until != nil && w.until.Err() != nil {
+		return nil, contextError(w.until)
+	}
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
 		return nil, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters)
@@ -235,7 +232,7 @@ type Stats struct {
 	Reentries uint64 // grants to an owner that held the lock already
 	Losses    uint64 // holds that were lost, also if only Unlock found the loss: see EventLost
 
-	Scripts        uint64 // operations other than renewals, of which up to 64 share a command, and RenewalScripts
+	Scripts        uint64 // RenewalScripts, and other operations, of which up to 64 share a command
 	RenewalScripts uint64 // commands that renew leases
 	Renewals       uint64 // leases that these commands have renewed
 	Wakes          uint64 // wake-ups from the subscription

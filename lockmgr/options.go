@@ -145,9 +145,9 @@ const (
 // Extend waits for the new try. So locks are lost if replicas are down for longer than about half a
 // lease.
 //
-// A failover to a server without the record loses the lock all the same. So may one just after the
-// manager passed the lock on in memory, as the new master may know the holder before; nobody else
-// gets the lock until the record's TTL is over.
+// A failover to a server without the record loses the lock all the same. So may a failover just
+// after a handoff in memory: the new master may know only the holder before. Then nobody else gets
+// the lock until the record's TTL is over.
 //
 // Each grant that needs a command takes two more round trips. So does each renewal, for which
 // nobody waits. The user needs +wait.
@@ -441,11 +441,8 @@ func waitContextOf(opts []LockOption) context.Context {
 // 3 s more. An owner of the write side gets the read side at once, and keeps the read side after
 // unlocking the write side: other owners can read soon after.
 //
-// The token of a reader with Fenced is no smaller than the token of the last writer, and smaller
-// than the token of the next writer.
-//
-// A name is a plain lock, a read-write lock or a fair lock. A request for a name in use as another
-// kind, by the same manager or another, fails with ErrKind.
+// For the token of a reader with Fenced see [Lock.Token]. A request for a name in use as another
+// kind of lock fails with [ErrKind].
 func Shared() LockOption { return LockOption{kind: optShared} }
 
 // Exclusive asks for the write side of a read-write lock: see [Shared]. A single owner has the
@@ -462,8 +459,6 @@ func Shared() LockOption { return LockOption{kind: optShared} }
 //
 // An owner of both sides who unlocks the write side goes on reading. Other owners can read as soon
 // as Redis knows of the unlock, perhaps some milliseconds after Unlock returned.
-//
-// Without Shared or Exclusive a request is for a plain lock, which is another kind.
 func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,

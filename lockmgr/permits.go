@@ -188,13 +188,13 @@ func (p Permits) SetLimit(ctx context.Context, limit int) error {
 // a round trip. A call without an answer may still take effect later: look at [Permits.Inspect]
 // before you repeat it.
 func (p Permits) AddLimit(ctx context.Context, n int) (int, error) {
-	out := &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d: the limit would be below 0 or above %d", ErrInvalidOption, n, math.MaxInt32)}
+	outOfRange := &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: a change of the limit by %d: the limit would be below 0 or above %d", ErrInvalidOption, n, math.MaxInt32)}
 	if n < -math.MaxInt32 || n > math.MaxInt32 {
-		return 0, out
+		return 0, outOfRange
 	}
 	a, err := p.call(ctx, opLimit, wire.LimitPermits(p.name, "add", n, int(p.limit)))
 	if err == nil && a.Int < 0 {
-		return 0, out
+		return 0, outOfRange
 	}
 	return int(a.Int), err
 }

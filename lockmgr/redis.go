@@ -99,14 +99,14 @@ func dialOne(opt rueidis.ClientOption, options Options) (*Manager, error) {
 	}
 	first := opt
 	if options.ConnectLater {
-		first.DialCtxFn = afterFirst(dialOf(opt))
+		first.DialCtxFn = failFirst(dialOf(opt))
 	}
 	client, err := newClient(context.Background(), first, ended)
 	if err != nil {
 		return nil, serverError(wire.DialFailure(err))
 	}
 	if options.ConnectLater {
-		connector.UseLater(client, func(hello *wire.Answer) *wire.Failure { return metAlone(hello, asked.ForceSingleClient) })
+		connector.UseLater(client, func(hello *wire.Answer) *wire.Failure { return notSingle(hello, asked.ForceSingleClient) })
 	} else {
 		connector.Use(client)
 	}
@@ -260,31 +260,31 @@ type meeting struct {
 const meetEvery = 250 * time.Millisecond
 
 func newMeeting() *meeting {
-	p := &meeting{tried: make(chan struct{}), ended: make(chan struct{})}
-	p.ctx, p.stop = context.WithCancel(context.Background())
-	return p
+	m := &meeting{tried: make(chan struct{}), ended: make(chan struct{})}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	return m
 }
 
 // run tries until it has a client, and then calls met, or until close. try must end soon after its
 // context.
-func (p *meeting) run(try func(ctx context.Context) (rueidis.Client, *wire.Failure), met func()) {
-	defer close(p.ended)
+func (m *meeting) run(try func(ctx context.Context) (rueidis.Client, *wire.Failure), met func()) {
+	defer close(m.ended)
 	for first := true; ; first = false {
-		c, f := try(p.ctx)
-		p.mu.Lock()
-		if p.last = f; f == nil {
-			p.found = c
+		c, f := try(m.ctx)
+		m.mu.Lock()
+		if m.last = f; f == nil {
+			m.found = c
 		}
-		p.mu.Unlock()
+		m.mu.Unlock()
 		if first {
-			close(p.tried)
+			close(m.tried)
 		}
 		if f == nil {
 			met()
 			return
 		}
 		select {
-		case <-p.ctx.Done():
+		case <-m.ctx.Done():
 			return
 		case <-time.After(meetEvery):
 		}
@@ -293,34 +293,34 @@ func (p *meeting) run(try func(ctx context.Context) (rueidis.Client, *wire.Failu
 
 // failure returns why there is no client, or nil. failure blocks until the first try or ctx has
 // ended.
-func (p *meeting) failure(ctx context.Context) *wire.Failure {
+func (m *meeting) failure(ctx context.Context) *wire.Failure {
 	select {
-	case <-p.tried:
+	case <-m.tried:
 	case <-ctx.Done():
 		return wire.Unsent(ctx.Err())
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.last
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
 }
 
 // close ends the tries, and closes the client.
-func (p *meeting) close() {
-	p.stop()
-	<-p.ended
-	if p.found != nil {
-		p.found.Close()
+func (m *meeting) close() {
+	m.stop()
+	<-m.ended
+	if m.found != nil {
+		m.found.Close()
 	}
 }
 
 // node returns the client of the server at an address, if the Sentinels name that server.
-func (p *meeting) node(addr string) (rueidis.Client, error) {
+func (m *meeting) node(addr string) (rueidis.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), notify.DefaultCommandTimeout)
 	defer cancel()
-	if f := p.failure(ctx); f != nil {
+	if f := m.failure(ctx); f != nil {
 		return nil, f.Err
 	}
-	if c := p.found.Nodes()[addr]; c != nil {
+	if c := m.found.Nodes()[addr]; c != nil {
 		return c, nil
 	}
 	return nil, fmt.Errorf("the Sentinels name another master than %s", clean.Text(addr, clean.Most))
@@ -343,12 +343,12 @@ func (s lateServer) Dedicate() (wire.Connection, error) {
 	return wire.Redis{Client: s.late.found}.Dedicate()
 }
 
-// meetCluster returns the layout of a cluster. If older is set, a cluster without sharded channels
-// makes o.Channels ClassicChannels.
-func meetCluster(ctx context.Context, nodes *cluster.Nodes, client rueidis.Client, o *Options, older bool) ([]wire.Shard, *wire.Failure) {
+// meetCluster returns the layout of a cluster. If allowOlder is set, a cluster without sharded
+// channels makes o.Channels ClassicChannels.
+func meetCluster(ctx context.Context, nodes *cluster.Nodes, client rueidis.Client, o *Options, allowOlder bool) ([]wire.Shard, *wire.Failure) {
 	nodes.Use(client, o.Channels.published())
 	if o.Channels != ClassicChannels && !nodes.KnowsSharded() {
-		if !older {
+		if !allowOlder {
 			return nil, &wire.Failure{
 				Kind: wire.Topology, Ran: core.No, Final: true, Err: errors.New("the cluster is older than version 7.0 and has no sharded channels"),
 				Hint: "with Options.ConnectLater, set Options.Channels to ClassicChannels",
@@ -370,10 +370,10 @@ func meetCluster(ctx context.Context, nodes *cluster.Nodes, client rueidis.Clien
 // errLater is the error of a dial that is put off.
 var errLater = errors.New("not dialled yet")
 
-// afterFirst returns a function that fails once with errLater, and then dials as dial does.
+// failFirst returns a function that fails once with errLater, and then dials as dial does.
 // rueidis.NewClient dials for a single server, and returns a client even if the dial fails. That
 // client dials again for the next command.
-func afterFirst(dial dialFunc) dialFunc {
+func failFirst(dial dialFunc) dialFunc {
 	var begun atomic.Bool
 	return func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		if begun.CompareAndSwap(false, true) {

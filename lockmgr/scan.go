@@ -130,7 +130,7 @@ func (s *scan) identify(infos []Info) error {
 		return err
 	}
 	for _, info := range infos {
-		if err := s.known.name(s.ctx, info.Name, info.Holders); err != nil {
+		if err := s.known.fillIn(s.ctx, info.Name, info.Holders); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ type shell struct {
 	closed     chan struct{}    // closed when the core has nothing left
 }
 
-// A message is an event for the manager's goroutine: a core.Event, or a type below.
+// A message is for the manager's goroutine: see loop.step.
 type message any
 
 type (
@@ -72,19 +72,19 @@ type (
 // now returns the present instant.
 func (s *shell) now() time.Duration { return s.clock.now() }
 
-// failing returns the error for which a request for a name, made at asked, is unanswered at now, or
+// downErr returns the error for which a request for a name, made at asked, is unanswered at now, or
 // nil. The error matches ErrUnavailable, or ErrReplicas if replicas did not answer.
-func (s *shell) failing(name string, asked, now time.Duration) error {
+func (s *shell) downErr(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }
 
-// whileFailing joins the error of failing, if any, to the error of a context.
-func (s *shell) whileFailing(name string, asked time.Duration, err error) error {
-	return withFailure(s.failing(name, asked, s.now()), err)
+// withDownErr joins downErr, if any, to the error of a context.
+func (s *shell) withDownErr(name string, asked time.Duration, err error) error {
+	return joinDown(s.downErr(name, asked, s.now()), err)
 }
 
-// withFailure adds the failure of a server to an error. down may be nil.
-func withFailure(down, err error) error {
+// joinDown adds the failure of a server to an error. down may be nil.
+func joinDown(down, err error) error {
 	if down != nil {
 		return fmt.Errorf("%w: %w", down, err)
 	}

@@ -24,9 +24,9 @@ func inCluster(hello *wire.Answer) bool { return hello.Field("mode") == "cluster
 // errSentinel says that a server is a Sentinel.
 var errSentinel = errors.New("the server is a Sentinel: set ClientOption.Sentinel.MasterSet, or master_set in the URL, to the name of the master")
 
-// metAlone returns why a server is no single server, or nil. forced is set if the server may be a
-// node of a cluster. Only a manager that connects later needs metAlone, for its first greeting.
-func metAlone(hello *wire.Answer, forced bool) *wire.Failure {
+// notSingle returns why a server is no single server, or nil. forced is set if the server may be a
+// node of a cluster. Only a manager that connects later needs notSingle, for its first greeting.
+func notSingle(hello *wire.Answer, forced bool) *wire.Failure {
 	f := &wire.Failure{Kind: wire.Topology, Ran: core.No, Final: true}
 	switch {
 	case hello.Field("mode") == "sentinel":
@@ -61,13 +61,13 @@ func (m *Manager) topology(ctx context.Context) (warning string, err error) {
 // topologyBy is topology for a manager of a single server, or of a master of Sentinels, after the
 // server has answered hello.
 func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning string, err error) {
-	var replica error
+	var errReplica error
 	if a.Field("role") == "replica" {
-		replica = &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
+		errReplica = &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
 	}
 	if m.sharded {
-		if replica != nil {
-			return "", replica
+		if errReplica != nil {
+			return "", errReplica
 		}
 		return "a master that Sentinels watch: a failover may lose a lock, as the master answers before its replicas know", nil
 	}
@@ -75,7 +75,7 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	case a.Field("mode") == "sentinel":
 		return "", fmt.Errorf("%w: %w", ErrTopology, errSentinel)
 	case !inCluster(a):
-		return "", replica
+		return "", errReplica
 	}
 	// The client is for a single server. A replica has to say, too, whether there are further
 	// masters.
@@ -91,8 +91,8 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 			return "", fmt.Errorf("%w: the server shares a cluster with others: it is one of %s, and keeps some names only", ErrTopology, clean.Text(n, clean.Most))
 		}
 	}
-	if replica != nil {
-		return "", replica
+	if errReplica != nil {
+		return "", errReplica
 	}
 	return "the server is part of a cluster, and the client is one for a single server: no failover and no new master is followed, clients of the cluster listen on other channels, and no two locks share a command", nil
 }

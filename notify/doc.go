@@ -45,14 +45,14 @@
 // goroutines.
 //
 // The client's reader goroutine must never wait, because the reader also reads the replies to the
-// client's pings. The reader only leaves the news in the connection's feed. The first news posts the
-// feed to the hub's mailbox. The hub takes all news at once. So the mailbox grows by an input per
-// connection, not per message.
+// client's pings. The reader only leaves the news in the connection's feed. The first news posts
+// the feed to the hub's mailbox. The hub takes all news at once. So the mailbox grows by an input
+// per connection, not per message.
 //
 // The hub's goroutine settles the futures, so events stay in order and agree with the hub's state.
-// This takes about a microsecond (BenchmarkHop), compared with twenty or more for the network.
-// Next posts nothing to the hub, but adds a request to the watch under a mutex. So no
-// goroutine has to wake up, and an earlier event settles the request at once.
+// This takes about a microsecond (BenchmarkHop), compared with twenty or more for the network. Next
+// posts nothing to the hub, but adds a request to the watch under a mutex. So no goroutine has to
+// wake up, and an earlier event settles the request at once.
 //
 // # A channel's subscription
 //

@@ -5,7 +5,7 @@ import "sync"
 // A feed carries the reports of a connection to the hub. The client's reader goroutine calls the
 // feed, so the feed never blocks. The feed merges the messages of a flood: each channel has a slot
 // for its news, and all slots together cause a single input in the hub's mailbox until the hub has
-// taken the news. So the mailbox grows by an input per connection, not per message.
+// taken the news.
 //
 // Each connection has its own feed, and the hub reads only the newest feed. So news of an old
 // connection is never taken for news of the new connection, and never hides news of the new

@@ -56,8 +56,8 @@ func (m *Map[T]) take(list uint32, most int, out []T) (_ []T, all bool) {
 	return out, m.lists.front(list) == list
 }
 
-// takeOutside removes the items outside of the window that are due at boundary k. takeOutside places
-// the remaining items again, because the window has moved.
+// takeOutside removes the items outside of the window that are due at boundary k. takeOutside
+// places the remaining items again, because the window has moved.
 func (m *Map[T]) takeOutside(k int64, out []T) []T {
 	m.firstOutside = math.MaxInt64
 	for node := m.lists.cut(outside); node != outside; {

@@ -83,8 +83,8 @@ var clientMutants = []mutant{
 	{"handle", "unlocks twice", manager, "Lock.unlock", "!t.over.CompareAndSwap(false, true)", "t.over.Store(true); false", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "takes options that contradict each other", manager, "wish.apply", "w.opts[:i]", "w.opts[:min(i, 0)]", shell + "TestOptions_AllPairsOfAllCalls"},
 
-	{"a message is a hint", "it grants", manager, "loop.step", "p.rearm(ev)", "for _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tp.rearm(ev)", client + "TestMessage_ForgedGrantsNothing"},
-	{"a message is a hint", "only the first one is heard", manager, "loop.step", "p.rearm(ev)", "", shell + "TestTurns_OthersGetTheirs"},
+	{"a message is a hint", "it grants", manager, "loop.step", "p.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tp.listen(keyOf(ev), ev.watch, ev.seq)", client + "TestMessage_ForgedGrantsNothing"},
+	{"a message is a hint", "only the first one is heard", manager, "loop.step", "p.listen(keyOf(ev), ev.watch, ev.seq)", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", wire, "failureOf", "core.Maybe", "core.No", shell + "TestTryLock_LostReply"},
 
