@@ -463,10 +463,10 @@ func Exclusive() LockOption { return LockOption{kind: optExclusive} }
 
 // Fair asks for a fair lock. Requests are granted in the order in which they arrive at the server,
 // from all processes, and from clients of Redisson's fair lock. An unlock in one process is the
-// grant in the next: a handoff costs one command. A handoff costs one more after handoffs within a
-// process, with Options.Replicas, and from or to a client of Redisson. A lock that was handed over
-// by one command has a deadline of two seconds until its first renewal, which comes after a quarter
-// of a second.
+// grant in the next: a handoff costs one command. A handoff costs a second one after handoffs
+// within a process, with Options.Replicas, and from or to a client of Redisson. A lock that was
+// handed over by one command has a deadline of two seconds until its first renewal, which comes
+// after a quarter of a second.
 //
 // A waiting request has a place in a queue on the server. The manager keeps its places by a command
 // about once a second for each name. The command costs the server about 5 ms for 1,000 places, so

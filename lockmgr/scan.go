@@ -65,9 +65,9 @@ func (s *scan) run(yield func(Info, error) bool) error {
 
 // walk walks over the keys of a master that match a pattern and have a type, and yields what read
 // makes of each page.
-func (s *scan) walk(master, kind, pattern string, read func(keys []string) ([]Info, error), yield func(Info, error) bool) error {
+func (s *scan) walk(master, keyType, pattern string, read func(keys []string) ([]Info, error), yield func(Info, error) bool) error {
 	for cursor := "0"; ; {
-		answers, err := s.ask(master, wire.Scan(cursor, pattern, kind))
+		answers, err := s.ask(master, wire.Scan(cursor, pattern, keyType))
 		if err != nil {
 			return err
 		}
