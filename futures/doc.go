@@ -69,5 +69,5 @@
 // Result and OnDone need no channel. Taking a value is a compare-and-swap. Only a future with
 // callbacks uses a Dispatcher, once for all callbacks.
 //
-// All and Any allocate a little for each input. All and Any give back every value not returned.
+// All and Any allocate a little for each input.
 package futures

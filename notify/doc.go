@@ -41,8 +41,7 @@
 // third goroutine waits for the connection to break. The call that opens a connection has its own
 // goroutine, because the call cannot be interrupted and waits while the client's pool is empty. If
 // the call takes longer than DialTimeout, the hub is Down, and the next dial waits for the same
-// call. There is at most one connection and one opening call at a time, so there are no further
-// goroutines.
+// call.
 //
 // The client's reader goroutine must never wait, because the reader also reads the replies to the
 // client's pings. The reader only leaves the news in the connection's feed. The first news posts
