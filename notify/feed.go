@@ -8,8 +8,7 @@ import "sync"
 // taken the news.
 //
 // Each connection has its own feed, and the hub reads only the newest feed. So news of an old
-// connection is never taken for news of the new connection, and never hides news of the new
-// connection.
+// connection neither passes for news of the new connection nor hides any.
 type feed struct {
 	epoch  uint64      // counts the hub's connections, for the log
 	signal func(*feed) // puts the feed into the hub's mailbox
