@@ -69,10 +69,9 @@ type places struct {
 	frontUntil time.Duration
 	// leaving are the places of requests that have left.
 	leaving []uint64
-	// last is the largest place granted. Scripts have removed our places below cleared from the
-	// head of the queue. If last is not below cleared, the place of the last grant may still be in
-	// the queue.
-	last, cleared uint64
+	// passedOn is the place of the last grant without a script, or zero. passedOn is zero again
+	// once a script has removed the place.
+	passedOn uint64
 	// refreshAt is when the deadlines of the places are to be moved.
 	refreshAt time.Duration
 
@@ -120,7 +119,7 @@ type PlaceOp struct {
 	Fenced     bool
 	Tell       bool
 
-	again bool // an earlier script was sent that joins some of Join
+	rejoins bool // an earlier script was sent that joins some of Join
 }
 
 // places returns the places of a name of kind Fair, or nil.
@@ -166,9 +165,9 @@ func (p *places) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 		x.Pass = e.hold == nil
 		x.Once = op.Verb == VerbAcquire && n.queue.head.Once
 		// Places that join again must be sorted: see fair.lua.
-		x.again = len(x.Join) > 0 && x.Join[0] <= p.sent
+		x.rejoins = len(x.Join) > 0 && x.Join[0] <= p.sent
 		p.sent = max(p.sent, x.lastJoin())
-		if x.Refresh = n.queue.head != nil && (m.now >= p.refreshAt || x.again); x.Refresh {
+		if x.Refresh = n.queue.head != nil && (m.now >= p.refreshAt || x.rejoins); x.Refresh {
 			p.refreshAt = m.now + m.cfg.PlaceTime/4
 			x.Count = n.placesUpTo(max(p.joined, x.lastJoin()), op.Number)
 		}
@@ -216,10 +215,10 @@ func (n *name) firstPlaced() *Request {
 func (m *Machine) join(n *name, out []uint64) []uint64 {
 	p := n.places()
 	r := n.queue.tail
-	if !p.without(r) {
+	if !p.lacksPlace(r) {
 		return out
 	}
-	for p.without(r.prev) {
+	for p.lacksPlace(r.prev) {
 		r = r.prev
 	}
 	for ; r != nil && len(out) < mostMoved; r = r.next {
@@ -231,16 +230,16 @@ func (m *Machine) join(n *name, out []uint64) []uint64 {
 	return out
 }
 
-// without reports whether there is a request, and the request waits for a place, as far as is
-// known.
-func (p *places) without(r *Request) bool {
+// lacksPlace reports whether there is a request, and the request waits, but no confirmed script has
+// joined a place for the request.
+func (p *places) lacksPlace(r *Request) bool {
 	return r != nil && !r.Once && (r.own.Number == 0 || r.own.Number > p.joined)
 }
 
 // placesDue reports whether a script must change the places of the name now.
 func (n *name) placesDue(now time.Duration) bool {
 	p := n.places()
-	return p != nil && (len(p.leaving) > 0 || p.without(n.queue.tail) || now >= n.refreshAt())
+	return p != nil && (len(p.leaving) > 0 || p.lacksPlace(n.queue.tail) || now >= n.refreshAt())
 }
 
 // refreshAt returns when the deadlines of the name's places are to be moved, or Forever.
@@ -272,15 +271,15 @@ func (p *places) answered(m *Machine, r *Reply) {
 		p.unanswered(m, r)
 		return
 	case r.OtherKind: // the script has done nothing
-		if !x.again {
+		if !x.rejoins {
 			p.notJoined(n, x.Join)
 		}
 		return
 	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // nor has a transfer that finds no record of ours
 		return
 	}
-	if p.cleared = max(p.cleared, x.Before); r.OK && r.Op.Number == p.cleared {
-		p.cleared++ // the place of the new holder
+	if p.passedOn < x.Before {
+		p.passedOn = 0
 	}
 	p.joined = max(p.joined, x.lastJoin())
 	if r.Missing && !x.Once {
@@ -341,18 +340,18 @@ func (n *name) takePlace(r *Request) {
 		return
 	}
 	p.passed = r.Passed
-	if !r.Once {
-		p.last = max(p.last, r.own.Number)
+	if !r.Once && r.own.Number != n.entry.number { // else a script has removed the place
+		p.passedOn = r.own.Number
 	}
 }
 
 // leftovers reports whether places that are over may be in the queue.
 func (p *places) leftovers(n *name) bool {
-	return n.queue.head == nil && (len(p.leaving) > 0 || p.last >= max(p.cleared, 1))
+	return n.queue.head == nil && (len(p.leaving) > 0 || p.passedOn > 0)
 }
 
 // givenUp forgets the places that are over: the places have expired, or are left to expire.
-func (p *places) givenUp() { p.leaving, p.last = nil, 0 }
+func (p *places) givenUp() { p.leaving, p.passedOn = nil, 0 }
 
 // behind reports whether a transfer must ask the server before an entry passes to a request. Others
 // may come before the request, or an unanswered transfer may still give the lock back.
@@ -369,7 +368,7 @@ func (p *places) takes(n *name, place uint64) bool {
 	if !n.movesUp(place) {
 		return false
 	}
-	p.cleared, p.front = max(p.cleared, place+1), 0
+	p.passedOn, p.front = 0, 0
 	return true
 }
 
