@@ -56,39 +56,38 @@ func (m *Machine) tryNumber(r *Request) uint64 {
 func (m *Machine) acquired(e *entry, r *Reply) {
 	n := e.of
 	op := r.Op
-	if r.Ran == Yes {
-		// An Unlock is open if its release had no answer, and this try was sent instead of another
-		// release. The try has named the number of that hold, so the record of the hold is gone.
-		m.answerUnlock(e, nil)
-	}
-	switch {
-	case r.Ran != Yes:
+	if r.Ran != Yes {
 		m.tryFailed(e, r)
-	case !r.OK:
-		m.othersHold(e, r)
-	default:
-		e.number, e.side, e.mayBeShared = op.Number, op.Side, op.Side == Shared
-		e.runSince = m.now
-		e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
-		if op.Tokens > 0 {
-			e.makeUpkeep().tokens.got(r.Token, op.Tokens)
-			e.upkeep().tokens.each = r.Tokens
-		}
-		m.gatherAcquired(e)
-		n.details.special.acquired(n)
-		if m.now >= e.until {
-			m.tooLate(e, op.Lease)
-			return
-		}
-		if u := e.upkeep(); n.hasDetails() {
-			u.retry.succeeded()
-			u.life.long, u.life.until = false, later(m.now, op.Lease)
-			u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-			u.firstPass, u.count, u.writerWaits = 0, 0, false
-			u.passed, u.proven, u.trip = false, false, m.now-op.Sent
-		}
-		m.passOn(e, op)
+		return
 	}
+	// An Unlock is open if its release had no answer, and this try was sent instead of another
+	// release. The try has named the number of that hold, so the record of the hold is gone.
+	m.answerUnlock(e, nil)
+	if !r.OK {
+		m.othersHold(e, r)
+		return
+	}
+	e.number, e.side, e.mayBeShared = op.Number, op.Side, op.Side == Shared
+	e.runSince = m.now
+	e.sent, e.until = op.Sent, op.Sent+m.cfg.usable(op.Lease)
+	if op.Tokens > 0 {
+		e.makeUpkeep().tokens.got(r.Token, op.Tokens)
+		e.upkeep().tokens.each = r.Tokens
+	}
+	m.gatherAcquired(e)
+	n.details.special.acquired(n)
+	if m.now >= e.until {
+		m.tooLate(e, op.Lease)
+		return
+	}
+	if u := e.upkeep(); n.hasDetails() {
+		u.retry.succeeded()
+		u.life.long, u.life.until = false, later(m.now, op.Lease)
+		u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
+		u.firstPass, u.count, u.writerWaits = 0, 0, false
+		u.passed, u.proven, u.trip = false, false, m.now-op.Sent
+	}
+	m.passOn(e, op)
 }
 
 // takeGrant gives an entry to the first waiter if a message has granted the lock to this manager,
@@ -96,14 +95,14 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 // about the entry may be in flight.
 func (m *Machine) takeGrant(e *entry) bool {
 	n := e.of
-	all := n.details.grants
-	if all == nil || all.newest.Number == 0 {
+	grants := n.details.grants
+	if grants == nil || grants.newest.Number == 0 {
 		return false
 	}
-	g := all.newest
-	all.newest = Grant{}
+	g := grants.newest
+	grants.newest = Grant{}
 	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if !n.details.special.takes(n, g.Number) || g.Sent < all.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+	if !n.details.special.takes(n, g.Number) || g.Sent < grants.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
 		return false
 	}
 	lease := m.leaseOf(n.queue.head)
@@ -183,7 +182,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	}
 	m.noticeOf(n, Notice{What: Refused, TTL: r.TTL})
 	switch {
-	case n.queue.head == nil, n.othersAsk(e):
+	case n.queue.head == nil, n.enoughAsk(e):
 		m.releaseOrRest(e)
 	case r.Limit > 0: // the first one that is left has not been refused
 		m.ask(e)

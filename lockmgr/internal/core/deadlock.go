@@ -112,7 +112,7 @@ type edge struct {
 // count, too.
 func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 	return func(yield func(*Hold) bool) {
-		if r.Once || !r.blockers(yield) {
+		if r.Once || !r.ownBlockers(yield) {
 			return
 		}
 		for o := range m.overlaps(r.entry.of, m.heldSets) {
@@ -127,9 +127,9 @@ func (m *Machine) blockers(r *Request) func(func(*Hold) bool) {
 	}
 }
 
-// blockers calls yield for the holds of the request's own name, and reports whether yield always
+// ownBlockers calls yield for the holds of the request's own name, and reports whether yield always
 // returned true.
-func (r *Request) blockers(yield func(*Hold) bool) bool {
+func (r *Request) ownBlockers(yield func(*Hold) bool) bool {
 	n := r.entry.of
 	behind := r.Side == Alone || r.behindAlone()
 	for e := range n.entries {
@@ -224,8 +224,8 @@ func (m *Machine) breakDeadlocksOf(n *name) {
 // writerElsewhere notes, by a transfer, whether a writer of another process waits for the holds of
 // an entry.
 func (m *Machine) writerElsewhere(e *entry, r *Reply) {
-	u := e.upkeep()
-	if u.writerWaits = r.WriterWaits; r.WriterWaits {
+	e.upkeep().writerWaits = r.WriterWaits
+	if r.WriterWaits {
 		m.othersFirst(e, r)
 	}
 }

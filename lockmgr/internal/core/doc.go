@@ -52,7 +52,7 @@
 // answers. The interface in special.go says what a kind notes about a name, and when. Both files
 // have what most kinds do. The rules of fair locks equal the rules of exclusive locks. The table
 // shows the remaining kinds. If the record of a permit is gone, its holder gets an error of its
-// own: see rules.gone.
+// own: see rules.goneErr.
 //
 //	             exclusive   permits         read-write
 //	entries      1           1,024           1

@@ -21,7 +21,7 @@ import "time"
 //
 // A position without a request delays others if its process hangs. So the server forgets such a
 // position soon: after six times the time from a release to the next grant, or 75 ms. A request
-// that still waits when two thirds of this are over sends an acquire: see lookEarly.
+// that still waits when two thirds of this are over sends an acquire: see rememberedEarly.
 type early struct {
 	likely     bool          // a request is likely to come before its grant would
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
@@ -81,18 +81,17 @@ func (p *position) releaseJoins(m *Machine, e *entry) bool {
 	return p.expects(n)
 }
 
-// lookEarly is lookAgain for a position that a release joins. fillLine makes the position last for
-// half as long again.
-func (m *Machine) lookEarly(n *name, p *position) time.Duration {
+// rememberedEarly is remembered for a position that a release joins.
+func (m *Machine) rememberedEarly(n *name, p *position) time.Duration {
 	if n.queue.head != nil {
-		return m.lookAgain()
+		return m.remembered()
 	}
-	return min(m.lookAgain(), max(4*p.cycle, leastEarly))
+	return min(m.remembered(), max(6*p.cycle, leastEarly))
 }
 
 // leastEarly is the least time for which a position stands without a request. It is longer than
 // most delays of a busy machine.
-const leastEarly = 50 * time.Millisecond
+const leastEarly = 75 * time.Millisecond
 
 // mayWait reports whether the first waiter may wait without an acquire. The position must stand for
 // the waiter's side, messages must be delivered, and no request may try once. A request that takes

@@ -209,9 +209,9 @@ type Op struct {
 
 	entry *entry
 	told  bool // a message said what the operation did: see takeGrant
-	// only is set if no other acquire of the name was in flight. If the operation is granted, the
-	// manager has left the line: no other acquire can have joined again.
-	only bool
+	// onlyAcquire is set if no other acquire of the name was in flight. If the operation is granted,
+	// the manager has left the line: no other acquire can have joined again.
+	onlyAcquire bool
 }
 
 // A Reply is the outcome of an Op.

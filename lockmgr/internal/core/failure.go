@@ -13,7 +13,7 @@ func (m *Machine) failWith(e *entry, r *Reply) {
 func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 	switch verb := r.Op.Verb; {
 	case verb == VerbRelease && r.Final:
-		return !e.leftToOthers()
+		return !e.unneeded()
 	case verb == VerbRelease:
 		return m.overdue(e, q)
 	case verb == VerbAcquire, verb == VerbTransfer && e.of.places() != nil:

@@ -44,8 +44,9 @@ func (m *Machine) recordExpired(e *entry) {
 	m.answerUnlock(e, nil) // an answer does not show a loss
 	m.distrust(e)
 	if e.of.queue.head != nil && e.flight == 0 {
-		m.countHandoff(e)
-		if m.decideRun(e) != goOn || e.of.isLock() && e.of.details.run.ended(m.cfg.PassCount, m.now, &m.cfg) {
+		m.noteHandoff(e)
+		run := &e.of.details.run
+		if m.decideRun(e) != goOn || e.of.isLock() && run.ended(m.cfg.PassCount, m.now-run.start, &m.cfg) {
 			// The answer to the release reports whether others wait. Otherwise holders whose leases
 			// run out one after another, each with an acquire, would keep others from the lock.
 			e.upkeep().giveBack = true
@@ -59,7 +60,7 @@ func (m *Machine) recordExpired(e *entry) {
 // handOver gives an entry that was not acquired for the first waiter to the first waiter, unless
 // the run is over.
 func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
-	m.countHandoff(e)
+	m.noteHandoff(e)
 	n, u := e.of, e.upkeep()
 	run := m.decideRun(e)
 	if run == runIsOver {
@@ -125,7 +126,7 @@ func (m *Machine) startOver(e *entry) {
 	n := e.of
 	switch {
 	case e.flight != 0: // the answer leads here again
-	case n.queue.head != nil && !n.othersAsk(e):
+	case n.queue.head != nil && !n.enoughAsk(e):
 		m.ask(e)
 	default:
 		m.releaseOrRest(e)
@@ -140,8 +141,8 @@ func (m *Machine) gone(e *entry) {
 	}
 	m.disown(e)
 	m.unreserve(e)
-	m.loseAll(e, e.of.rules().gone())
-	m.answerUnlock(e, e.of.rules().gone())
+	m.loseAll(e, e.of.rules().goneErr())
+	m.answerUnlock(e, e.of.rules().goneErr())
 	if parts {
 		// Release even if somebody here waits. A try that gathers would shorten the life of the
 		// records that are left, and waiters elsewhere would get no message when the records end.

@@ -92,10 +92,13 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 // the name has left, and the name stays on the shard that the redirection named.
 func (m *Machine) sent(ops []*Op) {
 	for _, op := range ops {
-		if e := op.entry; e.flight == op.ID && e.of.sentTo != op.Shard { // an Abort in the same batch ends the flight
-			if e.of.sentTo = op.Shard; op.Shard != NoShard {
-				m.moveTo(e.of, op.Shard)
-			}
+		n := op.entry.of
+		if op.entry.flight != op.ID || n.sentTo == op.Shard { // an Abort in the same batch ends the flight
+			continue
+		}
+		n.sentTo = op.Shard
+		if op.Shard != NoShard {
+			m.moveTo(n, op.Shard)
 		}
 	}
 }
@@ -145,7 +148,7 @@ func (m *Machine) hurry(shard uint8) {
 	}) {
 		for e := range n.entries {
 			if late(e) {
-				e.makeUpkeep().retry.at = m.now + m.pause(1)
+				m.trySoon(e)
 			}
 		}
 		m.settle(n)
@@ -219,7 +222,8 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 		return
 	}
 	if !h.probed {
-		// Perhaps nothing was sent since the failure, so a try goes out before requests fail.
+		// Perhaps nothing was sent since the failure, so a try goes out before requests fail. The
+		// answer shows whether the server still fails.
 		h.probed = true
 		for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.waiting() != nil }) {
 			m.trySoon(n.waiting())
@@ -245,15 +249,8 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 	if m.unlocks == 0 {
 		return
 	}
-	unlocking := func(n *name) bool {
-		for e := range n.toLookAt {
-			if e.unlocking != nil {
-				return true
-			}
-		}
-		return false
-	}
-	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && unlocking(n) }) {
+	unlocking := func(e *entry) bool { return e.unlocking != nil }
+	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.find(unlocking) != nil }) {
 		for e := range n.toLookAt {
 			if e.unlocking == nil {
 				continue
@@ -267,9 +264,5 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 	}
 }
 
-// trySoon makes a waiting entry try although no message has come. The answer shows whether the
-// server still fails.
-func (m *Machine) trySoon(e *entry) {
-	u := e.makeUpkeep()
-	u.retry.at = min(u.retry.at, m.now+m.pause(1))
-}
+// trySoon makes the next script of an entry due soon: as after a first failure.
+func (m *Machine) trySoon(e *entry) { e.makeUpkeep().retry.hasten(m.now + m.pause(1)) }

@@ -94,7 +94,7 @@ func (e *entry) drop(h *Hold) {
 // aloneHold returns the hold with the side Alone, or nil. An entry with an Alone hold has at most
 // one more hold, of the same owner. So aloneHold looks at the first two holds only.
 func (e *entry) aloneHold() *Hold {
-	for _, h := range e.two() {
+	for _, h := range e.firstTwo() {
 		if h != nil && h.Request.Side == Alone {
 			return h
 		}
@@ -102,8 +102,8 @@ func (e *entry) aloneHold() *Hold {
 	return nil
 }
 
-// two returns the first two holds of the entry, with nil for each missing hold.
-func (e *entry) two() (holds [2]*Hold) {
+// firstTwo returns the first two holds of the entry, with nil for each missing hold.
+func (e *entry) firstTwo() (holds [2]*Hold) {
 	if holds[0] = e.hold; e.hold != nil {
 		holds[1] = e.hold.next()
 	}
@@ -112,7 +112,7 @@ func (e *entry) two() (holds [2]*Hold) {
 
 // owned returns up to two holds of an owner, with nil for each missing hold.
 func (e *entry) owned(owner uint64) [2]*Hold {
-	holds := e.two()
+	holds := e.firstTwo()
 	if holds[1] != nil && e.aloneHold() == nil { // any number of readers
 		return [2]*Hold{e.upkeep().readers[owner]}
 	}

@@ -22,20 +22,20 @@ func (x *index) reset(n *name) { x.moving, x.idle, x.held = nil, []*entry{&n.ent
 
 // moved notes that an entry has changed its phase. An entry that is new is in no list yet.
 func (x *index) moved(e *entry, from, to phase) {
-	a, b := x.list(from), x.list(to)
-	if a == b {
+	out, in := x.list(from), x.list(to)
+	if out == in {
 		return
 	}
-	if a == nil {
+	if out == nil {
 		x.held--
-	} else if i, last := slices.Index(*a, e), len(*a)-1; i >= 0 {
-		(*a)[i] = (*a)[last]
-		*a = slices.Delete(*a, last, last+1)
+	} else if i, last := slices.Index(*out, e), len(*out)-1; i >= 0 {
+		(*out)[i] = (*out)[last]
+		*out = slices.Delete(*out, last, last+1)
 	}
-	if b == nil {
+	if in == nil {
 		x.held++
 	} else {
-		*b = append(*b, e)
+		*in = append(*in, e)
 	}
 }
 
@@ -66,7 +66,7 @@ func (n *name) hasRoom() bool { return len(n.details.extra) < n.rules().entries(
 // another returns an idle entry with which to ask for the first waiter, or nil. another returns nil
 // if enough entries are being asked for already.
 func (n *name) another() *entry {
-	if n.index() == nil || n.queue.head == nil || n.othersAsk(nil) {
+	if n.index() == nil || n.queue.head == nil || n.enoughAsk(nil) {
 		return nil
 	}
 	return n.spare()
@@ -103,9 +103,9 @@ func (x *index) mostAsked(first *Request) (n int) {
 	return n
 }
 
-// othersAsk reports whether enough entries other than except are asking, waiting or passing. If so,
-// no further entry is asked for. othersAsk is false for a name without an index.
-func (n *name) othersAsk(except *entry) bool {
+// enoughAsk reports whether enough entries other than except are asking, waiting or passing. If so,
+// no further entry is asked for. enoughAsk is false for a name without an index.
+func (n *name) enoughAsk(except *entry) bool {
 	x := n.index()
 	if x == nil {
 		return false

@@ -49,12 +49,12 @@ func (m *Machine) serve(e *entry, r *Request) {
 		m.trySoon(e) // to see whether the server still fails
 	case e.of.queue.head != r:
 	case e.phase == idle:
-		if !e.of.othersAsk(e) {
+		if !e.of.enoughAsk(e) {
 			m.waitOrAsk(e)
 		}
 	case e.phase == passing, e.phase == releasing && r.Once: // a script has failed, and is due again
-		if r.Once && e.upkeep().retry.at > m.now { // r does not wait for the end of a pause
-			e.makeUpkeep().retry.at = m.now
+		if r.Once { // r does not wait for the end of a pause
+			e.makeUpkeep().retry.hasten(m.now)
 		}
 		m.proceed(e)
 	}
@@ -127,7 +127,7 @@ func (m *Machine) dequeue(r *Request) {
 func (m *Machine) tryAtOnce(n *name) {
 	for e := range n.toLookAt {
 		if e.phase == waiting && e.flight == 0 && !e.upkeep().retry.failing() {
-			e.makeUpkeep().retry.at = m.now
+			e.makeUpkeep().retry.hasten(m.now)
 		}
 	}
 	m.alarms.atLatest(n, m.now)
@@ -153,30 +153,30 @@ func (m *Machine) cancel(r *Request) {
 // name if there is none, and returns nil if there are too many names.
 func (m *Machine) lookup(key string, items []Item) *name {
 	n := m.known(key, items != nil)
-	if n == nil {
-		// Idle names do not count towards MaxLocks. But all names together are at most twice as
-		// many.
-		if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known/2 >= m.cfg.MaxLocks {
-			return nil
-		}
-		if free := len(m.freeNames); free > 0 {
-			n, m.freeNames = m.freeNames[free-1], m.freeNames[:free-1]
-		} else {
-			n = new(name)
-		}
-		n.name, n.details = key, &noDetails
-		n.entry.of = n
-		if m.cfg.Sharded {
-			n.shard, n.sentTo = NoShard, NoShard
-		}
-		if items != nil {
-			m.setNames[key] = n
-			m.newSet(n, items)
-		} else {
-			m.names[key] = n
-		}
-		m.resting++
+	if n != nil {
+		return n
 	}
+	// Idle names do not count towards MaxLocks. But all names together are at most twice as many.
+	if known := len(m.names) + len(m.setNames); known-m.resting >= m.cfg.MaxLocks || known/2 >= m.cfg.MaxLocks {
+		return nil
+	}
+	if free := len(m.freeNames); free > 0 {
+		n, m.freeNames = m.freeNames[free-1], m.freeNames[:free-1]
+	} else {
+		n = new(name)
+	}
+	n.name, n.details = key, &noDetails
+	n.entry.of = n
+	if m.cfg.Sharded {
+		n.shard, n.sentTo = NoShard, NoShard
+	}
+	if items != nil {
+		m.setNames[key] = n
+		m.newSet(n, items)
+	} else {
+		m.names[key] = n
+	}
+	m.resting++
 	return n
 }
 

@@ -113,14 +113,19 @@ func (n *name) toLookAt(yield func(*entry) bool) {
 	}
 }
 
-// waiting returns an entry in phase waiting that has no script in flight, or nil.
-func (n *name) waiting() *entry {
+// find returns an entry of toLookAt that passes a test, or nil.
+func (n *name) find(pass func(*entry) bool) *entry {
 	for e := range n.toLookAt {
-		if e.phase == waiting && e.flight == 0 {
+		if pass(e) {
 			return e
 		}
 	}
 	return nil
+}
+
+// waiting returns an entry in phase waiting that has no script in flight, or nil.
+func (n *name) waiting() *entry {
+	return n.find(func(e *entry) bool { return e.phase == waiting && e.flight == 0 })
 }
 
 // held reports whether a hold of the name exists in this manager.

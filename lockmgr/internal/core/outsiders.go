@@ -67,7 +67,7 @@ func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Co
 		if now >= o.nextLook(cfg) {
 			o.until = now
 		}
-	case o.known(now, cfg) && (r.count >= cfg.PassCount*max(1, entries) || r.count > 0 && ran >= cfg.PassTime):
+	case o.known(now, cfg) && r.ended(cfg.PassCount*max(1, entries), ran, cfg):
 		o.pausedAt, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
 		o.until = o.end
 		r.begin(now)

@@ -27,7 +27,7 @@ const mostEntries = 1024
 func (permits) entries() int                  { return mostEntries }
 func (permits) again(*Hold, *Request) outcome { return never }
 func (permits) waitsFor(*Request, *Hold) bool { return false }
-func (permits) gone() error                   { return errReturned }
+func (permits) goneErr() error                { return errReturned }
 
 func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Permits }
 
@@ -135,12 +135,7 @@ func (m *Machine) leaveLine(n *name) (again time.Duration) {
 
 // releases reports whether an entry is being released. Its next script leaves the line, if need be.
 func (n *name) releases() bool {
-	for e := range n.toLookAt {
-		if e.phase == releasing {
-			return true
-		}
-	}
-	return false
+	return n.find(func(e *entry) bool { return e.phase == releasing }) != nil
 }
 
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so

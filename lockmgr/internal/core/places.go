@@ -461,13 +461,11 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 		return
 	}
 	if p.ear != 0 {
-		m.stats.Subscriptions--
-		m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Place: p.ear})
+		m.listen(n, p.ear, false)
 	}
 	p.ear = place
 	if place != 0 {
-		m.stats.Subscriptions++
-		m.emit(Subscribe{Name: n.name, Kind: n.kind, Place: place})
+		m.listen(n, place, true)
 	}
 }
 

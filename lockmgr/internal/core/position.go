@@ -147,9 +147,9 @@ func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	case op.Verb == VerbAcquire && n.somebodyWaits():
 		p.acquireJoins(m.now)
 		op.Waits, op.Deaf = m.remembered(), n.sub != subOn || !m.cfg.TrustSubscribers
-		op.only, p.joined = !p.acquires(n), op.ID
+		op.onlyAcquire, p.joined = !p.acquires(n), op.ID
 	case op.Verb == VerbRelease && op.Lined:
-		op.Waits, p.joined = m.lookEarly(n, p)*3/2, op.ID
+		op.Waits, p.joined = m.rememberedEarly(n, p), op.ID
 	case op.Verb == VerbRelease && p.mustLeave(n):
 		op.Leaves, p.leaves, p.standsUntil = true, op.ID, 0
 	}
@@ -182,7 +182,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	if r.Joined && p.newest.Number != p.place && !e.woken {
 		p.standsUntil = op.Sent + op.Waits*2/3
 	}
-	if joins := op.Lined && op.Waits > 0; joins && !r.OK && !r.OtherKind && r.Limit == 0 {
+	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
 		p.noteOutside(m, n, r.Outside)
 	}
 	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
@@ -199,7 +199,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 // joined since. A release joins only if no other script may have joined.
 func (p *position) noteLeft(r *Reply) {
 	op := r.Op
-	asksNoMore := op.only && (r.OK || r.OtherKind) // beside another kind the position ends by itself
+	asksNoMore := op.onlyAcquire && (r.OK || r.OtherKind) // beside another kind the position ends by itself
 	left := r.Ran == Yes && (op.Leaves || asksNoMore)
 	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (left || notJoined) && p.joined <= op.ID {
@@ -238,12 +238,7 @@ func (p *position) mustLeave(n *name) bool {
 
 // acquires reports whether an acquire is in flight.
 func (p *position) acquires(n *name) bool {
-	for e := range n.toLookAt {
-		if e.flight != 0 && e.flightVerb == VerbAcquire {
-			return true
-		}
-	}
-	return false
+	return n.find(func(e *entry) bool { return e.flight != 0 && e.flightVerb == VerbAcquire }) != nil
 }
 
 func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.standsUntil = nil, 0, 0, 0 }
@@ -271,11 +266,12 @@ func (p *position) unsubscribed(m *Machine, n *name) {
 	p.hearsOwn, p.delivered = false, [2]bool{}
 }
 
-// listen subscribes to the channel of a place of a name, or ends the subscription.
+// listen subscribes to the channel of a place of a name, or to the name's channel if place is zero,
+// or ends the subscription.
 func (m *Machine) listen(n *name, place uint64, on bool) {
 	s := Subscribe{Name: n.name, Kind: n.kind, Items: n.items(), Place: place}
-	if place == OwnPlace {
-		s.Set = n.inLines()
+	if set := n.set(); set != nil && place == OwnPlace {
+		s.Set = set.id
 	}
 	if on {
 		m.stats.Subscriptions += n.channels()
@@ -372,13 +368,9 @@ func (p *position) toldOwn(m *Machine, n *name) {
 	if p.joined != 0 && !n.somebodyWaits() {
 		p.early = early{} // a release has joined for a request that did not come
 	}
-	if p.leaves != 0 {
+	tries := func(e *entry) bool { return e.phase == waiting || e.phase == asking }
+	if p.leaves != 0 || n.find(tries) != nil {
 		return
-	}
-	for e := range n.toLookAt {
-		if e.phase == waiting || e.phase == asking {
-			return
-		}
 	}
 	switch e := n.spare(); {
 	case e == nil:

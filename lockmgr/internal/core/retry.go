@@ -21,6 +21,9 @@ func (r *retry) failed(now, pause time.Duration) {
 	r.at = now + pause
 }
 
+// hasten makes the next script due at an instant, or earlier.
+func (r *retry) hasten(at time.Duration) { r.at = min(r.at, at) }
+
 // succeeded ends a row of failures, if any.
 func (r *retry) succeeded() { r.n, r.failingSince = 0, 0 }
 

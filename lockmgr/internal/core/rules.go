@@ -45,8 +45,8 @@ type rules interface {
 	details(n *name) *details
 	// ownDetails returns the details that makeDetails gives a name.
 	ownDetails(n *name) *details
-	// gone returns the error of a hold whose record is gone.
-	gone() error
+	// goneErr returns the error of a hold whose record is gone.
+	goneErr() error
 }
 
 // usual has the rules of most kinds. A kind embeds usual and defines the rules that differ.
@@ -62,7 +62,7 @@ func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) details(*name) *details        { return &noDetails }
-func (usual) gone() error                   { return errGone }
+func (usual) goneErr() error                { return errGone }
 
 func (usual) ownDetails(n *name) *details {
 	d := *n.details

@@ -25,15 +25,15 @@ func (r *run) grant(now time.Duration) {
 // begin begins a new run.
 func (r *run) begin(now time.Duration) { r.count, r.start, r.fresh = 0, now, false }
 
-// ended reports whether the run has most grants, or has lasted for PassTime.
-func (r *run) ended(most int, now time.Duration, cfg *Config) bool {
-	return r.count >= most || r.count > 0 && now-r.start >= cfg.PassTime
+// ended reports whether a run has most grants, or has lasted for PassTime.
+func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
+	return r.count >= most || r.count > 0 && lasted >= cfg.PassTime
 }
 
-// countHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
+// noteHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
 // would have to ask whether others wait, but a transfer of the present run has reported that nobody
-// does, countHandoff begins a new run.
-func (m *Machine) countHandoff(e *entry) {
+// does, noteHandoff begins a new run.
+func (m *Machine) noteHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
 	if u.firstPass == 0 {
@@ -63,7 +63,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	switch {
 	case m.runOver(e), u.writerWaits:
 		return runIsOver
-	case e.of.isLock() && (u.count >= most || e.hold != nil && run.ended(most, m.now, &m.cfg)):
+	case e.of.isLock() && (u.count >= most || e.hold != nil && run.ended(most, m.now-run.start, &m.cfg)):
 		return askFirst
 	}
 	return goOn
@@ -137,7 +137,7 @@ func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	} else { // beside an index another entry may pass on, and r does not count the line
 		run.others = others
 	}
-	ended := r.HandedOn || back || run.ended(most, m.now, &m.cfg)
+	ended := r.HandedOn || back || run.ended(most, m.now-run.start, &m.cfg)
 	if !ended || o.known(m.now, &m.cfg) {
 		return // if an outsider is known, outsiders.advance ends the run
 	}

@@ -74,14 +74,6 @@ func (s *set) dropped(*name) *details { return &s.unmade }
 // isSet reports whether a name is a set. Sets and single names have different keys.
 func (n *name) isSet() bool { return n.set() != nil }
 
-// inLines returns the number under which a set stands in the lines, or zero for a single name.
-func (n *name) inLines() uint64 {
-	if s := n.set(); s != nil {
-		return s.id
-	}
-	return 0
-}
-
 // items returns the items of a set, or nil for a single name.
 func (n *name) items() []Item {
 	if s := n.set(); s != nil {

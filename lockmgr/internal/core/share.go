@@ -14,7 +14,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		if m.now < u.shutUntil {
 			return min(u.shutUntil, m.admitImpatient(e))
 		}
-		m.countHandoff(e)
+		m.noteHandoff(e)
 		run := m.decideRun(e)
 		if run == runIsOver && !u.writerWaits {
 			// The run is over, so nobody is admitted for a while. If all holds end until then, the

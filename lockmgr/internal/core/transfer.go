@@ -26,10 +26,9 @@ func (m *Machine) transferTo(e *entry) {
 // record's life: see giveLife.
 func (m *Machine) transfer(e *entry, side Side, number uint64, lease time.Duration, tokens int64) {
 	u := e.makeUpkeep()
-	// A number is written with one side only: see upkeep.number. Another side needs another number.
-	otherThanNow := number == e.number && side != e.side
-	otherThanNext := number == u.number && side != u.side
-	if (otherThanNow || otherThanNext) && e.hold != nil {
+	// A number is written with one side only: see upkeep.number.
+	otherSide := number == e.number && side != e.side || number == u.number && side != u.side
+	if otherSide && e.hold != nil {
 		m.renumber(e, side)
 		number = u.number
 	}

@@ -117,7 +117,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	var err error
 	if (!r.OK || r.Partly) && e.number != 0 && !e.retried { // no earlier release can have removed it
-		err = n.rules().gone()
+		err = n.rules().goneErr()
 	}
 	// If the message could not be published, r.Err is set. The unlock has no error: the lock is
 	// free.
@@ -148,7 +148,7 @@ func (m *Machine) afterRelease(e *entry) {
 	switch {
 	case n.details.special.leftovers(n): // requests have left while the release was in flight
 		m.release(e)
-	case n.queue.head == nil, m.closing, n.othersAsk(e):
+	case n.queue.head == nil, m.closing, n.enoughAsk(e):
 		m.rest(e)
 	default:
 		m.waitOrAsk(e)
@@ -169,7 +169,7 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	if !refused {
 		m.failImpatient(e.of, r.Err)
 	}
-	mayPass := m.mayKeep(e) && !e.leftToOthers()
+	mayPass := m.mayKeep(e) && !e.unneeded()
 	switch {
 	case expired, m.closesWithout(e, r):
 		m.leaveRecord(e, r.Err)
@@ -183,9 +183,9 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	}
 }
 
-// leftToOthers reports whether the waiting requests wait for other entries, and not for the
+// unneeded reports whether the waiting requests wait for other entries, and not for the
 // release of this one.
-func (e *entry) leftToOthers() bool { return e.number == 0 && e.of.othersAsk(e) }
+func (e *entry) unneeded() bool { return e.number == 0 && e.of.enoughAsk(e) }
 
 // closesWithout reports whether the manager is closing and gives up a failed release: the manager
 // does not wait for a server that refuses, or that has failed for long.

@@ -9,17 +9,15 @@ func (m *Machine) subscribe(n *name) {
 	}
 	n.sub = subPending
 	m.blind++
-	m.stats.Subscriptions += n.channels()
 	n.makeDetails().special.hear(m, n) // first: without the other channels a subscriber counts as an outsider
-	m.emit(Subscribe{Name: n.name, Kind: n.kind, Items: n.items()})
+	m.listen(n, 0, true)
 }
 
 func (m *Machine) unsubscribe(n *name) {
 	m.subscribed(n, false)
 	n.sub = subNone
 	m.blind--
-	m.stats.Subscriptions -= n.channels()
-	m.emit(Unsubscribe{Name: n.name, Kind: n.kind, Items: n.items()})
+	m.listen(n, 0, false)
 	n.details.special.unsubscribed(m, n)
 }
 
@@ -66,6 +64,9 @@ func (m *Machine) wake(ev Wake) {
 func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 	n := e.of
 	switch e.phase {
+	case waiting:
+		m.wakeWaiting(e, ev, gap)
+		return
 	case held, passing:
 		// The entry may be given back already, and granted again by message: see gaveWay.
 		granted := e.phase == passing && ev.Grant.Number != 0
@@ -73,17 +74,13 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		if ev.Message && !granted && !ofTheLine && n.rules().doubts() {
 			m.doubt(e)
 		}
-		e.woken = e.woken || ev.Message || ev.Confirmed // a transfer in flight may give way
 	case asking:
-		// A confirmation closes the gap in which a message may have been missed, whether at the
-		// start or after a reconnection.
-		e.woken = e.woken || ev.Message || ev.Confirmed
 		n.signal(ev)
-	case releasing: // the release may join the line
-		e.woken = e.woken || ev.Message || ev.Confirmed || gap
-	case waiting:
-		m.wakeWaiting(e, ev, gap)
 	}
+	// The try in flight may be refused, the transfer may give way, and the release may join the
+	// line. A confirmation closes the gap in which a message may have been missed, whether at the
+	// start or after a reconnection.
+	e.woken = e.woken || ev.Message || ev.Confirmed || gap && e.phase == releasing
 }
 
 // wakeWaiting is wakeEntry for an entry in phase waiting.
@@ -93,8 +90,7 @@ func (m *Machine) wakeWaiting(e *entry, ev Wake, gap bool) {
 	case n.worthTrying(ev), ev.Confirmed:
 		m.ask(e)
 	case gap: // poll soon
-		r := &e.makeUpkeep().retry
-		r.at = min(r.at, m.now+m.poll(n, m.cfg.PollBlind))
+		e.makeUpkeep().retry.hasten(m.now + m.poll(n, m.cfg.PollBlind))
 	}
 }
 
