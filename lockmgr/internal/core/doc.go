@@ -112,8 +112,8 @@
 //
 // A request with KeepFor reserves its name: nobody gets the lock until KeepFor has passed, even if
 // the lock is unlocked, the manager is closed or the process ends before. The release of a reserved
-// entry keeps the record. The release gives the record a holder ID that nobody has, with words of
-// the shell. The release also sets the life of the record to the rest of the reservation, whatever
+// entry keeps the record. The release gives the record a holder ID that nobody has, with Op.Words.
+// The release also sets the life of the record to the rest of the reservation, whatever
 // the life was. From then on this manager treats the record as somebody else's.
 //
 // # The life of a record
@@ -368,7 +368,7 @@
 //
 // # Failures
 //
-//	all pause             each manager tries after hearing nobody for its own pause
+//	all managers pause    each tries when it has heard no outsider for BackTime
 //	message lost          the poll: one alarm per name, after the TTL of the refusal,
 //	                      PollMax at most
 //	an item of a set,     the hold is lost, the rest is released

@@ -27,8 +27,8 @@ type early struct {
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
 	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
 	cycle      time.Duration // from a release to the next grant, lately. Not zero if a request is likely
-	// standsUntil is until when a request may wait without an acquire. It is zero if no release has
-	// joined, if an acquire was sent since, or if the lock may be free.
+	// standsUntil is until when a request may wait without an acquire: the position stands. Zero: no
+	// release has joined, an acquire was sent since, or the lock may be free.
 	standsUntil time.Duration
 }
 

@@ -41,7 +41,7 @@ func (r *Request) acquiredBy(op *Op) bool {
 
 // recordExpired handles an entry without a hold that is past its deadline.
 func (m *Machine) recordExpired(e *entry) {
-	m.answerUnlock(e, nil) // an answer does not show a loss
+	m.answerUnlock(e, nil) // no answer has shown a loss
 	m.distrust(e)
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.noteHandoff(e)

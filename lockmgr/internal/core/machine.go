@@ -14,8 +14,8 @@ type Machine struct {
 
 	names    map[string]*name // single names, by key
 	setNames map[string]*name // names of sets, by key
-	sets     setsOf           // of all sets
-	heldSets setsOf           // of those that have a hold
+	sets     setsOf           // all sets, by the keys of their items
+	heldSets setsOf           // the sets that have a hold, likewise
 	renewals *renewal.Map[*entry]
 	alarms   alarms[*name]    // when to look at a name again
 	waitEnds alarms[*Request] // when the wait of a request ends

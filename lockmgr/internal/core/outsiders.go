@@ -11,9 +11,9 @@ import "time"
 // with a short pause if the lock has subscribers and its line is empty.
 type outsiders struct {
 	heard           time.Duration // when an outsider has last said that something came free, or zero
-	pausedAt, until time.Duration // the newest pause
-	end             time.Duration // of that pause, if it does not end earlier
-	whole           bool          // the pause does not end earlier
+	pausedAt, until time.Duration // the newest pause. until moves back if the pause ends early
+	end             time.Duration // until, as the pause began
+	whole           bool          // the pause does not end early
 	repeats         int           // how many refused tries may be repeated at once
 	lost            int           // repeated tries since the last grant
 	vain            uint          // pauses for subscribers in a row in which nobody was heard

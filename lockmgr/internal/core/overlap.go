@@ -117,10 +117,9 @@ func (o *overlap) blocks(r *Request, h *Hold) bool {
 	return its.excludes(&ours) || refused && r.behindWriter(h.Request.entry)
 }
 
-// behindWriter reports whether a script that was sent for a request has told that others come first,
-// although e has shared what the request wants since before the script. So a writer
-// elsewhere waits for the holds of e, and comes before the request. A writer that a script has told
-// of before the request may have left.
+// behindWriter reports whether a writer of another process waits for the holds of e, and comes
+// before a request. A script has told so: others come first, and the script was sent after the
+// request, while e was ours already. A writer that was told of before the request may have left.
 func (r *Request) behindWriter(e *entry) bool {
 	at := r.entry.of.entry.upkeep().refusedAt
 	return at > 0 && max(r.Asked, e.runSince) <= at

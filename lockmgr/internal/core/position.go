@@ -213,9 +213,8 @@ func (p *position) noteLeft(r *Reply) {
 	}
 }
 
-// refused notes that somebody has the lock, also after a pause. If the try was for requests that do
-// not wait, the try has not joined the line. Then the entry asks again at once, for those that have
-// come since.
+// refused notes that others have the lock. If the try was for requests that do not wait, the try has
+// not joined the line. Then the entry asks again at once, for the requests that have come since.
 func (p *position) refused(m *Machine, e *entry, r *Reply) {
 	p.others.noteRefused(m.now, &m.cfg)
 	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0

@@ -120,9 +120,9 @@ func (m *Machine) newRun(e *entry) {
 	e.of.details.run.begin(m.now)
 }
 
-// runReleased notes what the answer to a release says of others, and ends the run if the answer
-// allows that. A release that ends a run of grants, and has handed on to nobody in the line, may
-// leave a client waiting that was never heard. So a pause begins.
+// runReleased notes what the answer to a release says of others. If the release has ended a run of
+// grants, a new run begins. If it has handed on to nobody in the line, although others subscribe or
+// may poll, a client that was never heard may wait: a pause begins, too.
 func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	run, back, most := &e.of.details.run, e.upkeep().giveBack, m.cfg.PassCount
 	if e.number != 0 {

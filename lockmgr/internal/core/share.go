@@ -17,9 +17,9 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		m.noteHandoff(e)
 		run := m.decideRun(e)
 		if run == runIsOver && !u.writerWaits {
-			// The run is over, so nobody is admitted for a while. If all holds end until then, the
-			// entry is released and other processes get a turn. If a hold lasts longer, a new run
-			// begins with a transfer. A transfer that reports a writer sets shutUntil itself.
+			// The run is over, so nobody is admitted until shutUntil. If all holds end before, the
+			// entry is released and other processes get a turn. Otherwise a new run begins with a
+			// transfer. A transfer that reports a writer sets shutUntil itself.
 			if u.shutUntil == 0 {
 				u.shutUntil = m.now + m.shutFor()
 				return min(u.shutUntil, m.admitImpatient(e))

@@ -192,7 +192,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if !forTokens {
 		m.failImpatient(n, r.Err)
 	}
-	if e.phase == passing && r.Final { // no transfer will tell: the run may end without
+	if e.phase == passing && r.Final { // no transfer will report others: assume one
 		n.details.run.others = max(n.details.run.others, 1)
 	}
 	m.failWith(e, r)

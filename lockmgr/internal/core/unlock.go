@@ -103,7 +103,7 @@ func (m *Machine) release(e *entry) {
 func (m *Machine) sendRelease(e *entry) {
 	n := e.of
 	if r := n.queue.head; r != nil && n.places() == nil {
-		r.own.Number = 0 // this release may name the number
+		r.own.Number = 0 // this release may name the number, so the request needs another
 	}
 	m.send(e, VerbRelease, e.side, 0, 0, 0)
 }
@@ -183,8 +183,8 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	}
 }
 
-// unneeded reports whether the waiting requests wait for other entries, and not for the
-// release of this one.
+// unneeded reports whether enough other entries ask for the waiting requests, so that no request
+// waits for the release of this entry.
 func (e *entry) unneeded() bool { return e.number == 0 && e.of.enoughAsk(e) }
 
 // closesWithout reports whether the manager is closing and gives up a failed release: the manager

@@ -44,15 +44,15 @@ func (m *Machine) doubtAll(n *name) {
 	}
 }
 
-// doubt notes that the record of an entry may be gone. The reason is a message of a script that has
-// served no line, while the entry was ours, or the shell's asking. If the entry is held, a script
-// is sent as soon as none is in flight. If nobody holds the entry, a transfer comes before the next
-// holder. Until a script has found the record, the entry is not passed on in memory.
+// doubt notes that the record of an entry may be gone: a message came of a script that has served
+// no line, or the shell asks, or the last proof is old. If the entry is held, a script is sent as
+// soon as none is in flight. If nobody holds the entry, a transfer comes before the next holder.
+// Until a script has found the record, the entry is not passed on in memory.
 func (m *Machine) doubt(e *entry) {
 	u := e.makeUpkeep()
 	u.doubt.raise(m.lastID)
 	if e.phase != held {
-		return // a transfer comes before the next holder
+		return
 	}
 	m.extendSoon(e, m.needed(e))
 	u.nextTransfer = min(u.nextTransfer, m.now) // a transfer looks for the record, too
@@ -66,8 +66,7 @@ func (m *Machine) doubt(e *entry) {
 // when to call it again.
 func (m *Machine) lookBehind(e *entry) (again time.Duration) {
 	n := e.of
-	deaf := n.queue.head != nil && n.sub == subNone
-	if !deaf || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {
+	if n.queue.head == nil || n.sub != subNone || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {
 		return Forever
 	}
 	if due := e.sent + m.cfg.PollMax; m.now < due {

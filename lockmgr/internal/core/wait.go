@@ -124,7 +124,7 @@ func (m *Machine) waitOver(e *entry) {
 }
 
 // poll returns the time until the next try if no message comes: the time until the other manager's
-// record expires, but no more than PollMax, or pollBlind if messages are not delivered.
+// record expires, but no more than PollMax, lookAgain in a line, or pollBlind without messages.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
 	if n.position() != nil {
