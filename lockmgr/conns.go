@@ -132,7 +132,7 @@ func (t *trackedConn) Read(p []byte) (int, error) {
 	t.said = append(t.said, p[:min(n, wire.MostSaid-len(t.said))]...)
 	var late net.Error
 	ours := errors.Is(err, net.ErrClosed) || errors.As(err, &late) && late.Timeout()
-	switch h := wire.Greeting(t.said); {
+	switch h := wire.ReadHangUp(t.said); {
 	case h == nil:
 		t.greeted, t.said = true, nil
 	case h.Foreign:

@@ -4,7 +4,7 @@ package mutants
 var accepted = map[string]string{
 	"notify/core.deliver: drop c.notices[i] = notice{}":                "memory only: the next notices overwrite these",
 	"wire/countOfDone: false a.Kind != Int":                            "an answer of another kind has no number above 0",
-	"wire/route.begin: >= now-r.ended > r.fresh":                       "the very instant at which a connection is no longer fresh",
+	"wire/route.begin: >= now-r.ended > r.maxPause":                    "the very instant at which a pause is too long",
 	"wire/route.close: false r.idle != nil":                            "the timer finds no connection to close",
 	"wire/spread.refusal: drop s.op.Sent = earliest(s.parts[:s.next])": "the instant that stays is earlier, so the lease ends no later",
 }

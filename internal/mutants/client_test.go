@@ -102,7 +102,7 @@ var clientMutants = []mutant{
 
 	{"several", "a partial release looks whole", wire, "readReleasedSeveral", "done > 0 && done < int64(len(op.Items))", "false", shell + "TestLockAll_LostIfAnyPartIs"},
 
-	{"spread", "a refused try keeps what it got", wire, "spread.taken", "return s.undo(s.refusal(refused, r.Item-1), from)", "return s.refusal(refused, r.Item-1), from >= 0", wires + "TestSpread_RefusedTryKeepsNothing"},
+	{"spread", "a refused try keeps what it got", wire, "spread.afterTake", "return s.undo(s.refusal(refused, r.Item-1), from)", "return s.refusal(refused, r.Item-1), from >= 0", wires + "TestSpread_RefusedTryKeepsNothing"},
 	{"spread", "what may have been taken is not undone", wire, "part.mayHaveTaken", "r.Ran == core.Maybe", "false", wires + "TestSpread_FailuresAreUndone"},
 	{"spread", "the line of a later slot is not left", wire, "spread.inLineUnreached", "i >= s.next && ", "false && ", wires + "TestSpread_LeavesALaterLine"},
 	{"spread", "the lease counts from the last command", wire, "earliest", "min(at, ", "max(at, ", wires + "TestSpread_TakesOneMasterAfterTheOther"},
@@ -113,13 +113,13 @@ var clientMutants = []mutant{
 	{"replicas", "an acquire without replicas did not run", wire, "confirmer.confirm", "core.Maybe", "core.No", wires + "TestReplicas_NotConfirmed"},
 
 	{"cluster", "one lane for all", wire, "Lanes.submit", "l.at(keyOf(op))", "0", wires + "TestLanes_HungShardDelaysNoOther"},
-	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.group.redirect(*t, a.Failure, l.cfg.key)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
+	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.group.redirect(*t, a.Failure, l.cfg.where)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
 	{"cluster", "no ASKING", wire, "Redis.One", "if asking {", "if false {", ofNodes + "TestNodes_FollowRedirections"},
 	{"cluster", "who listens at the old master is not told", nodes, "publishMissed", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},
 	{"cluster", "another node is greeted", nodes, "Nodes.greet", "s.ID() != a.id", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},
 	{"cluster", "a node of another cluster is greeted", nodes, "Nodes.greet", "!sameCluster(n.layout, a.layout)", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},
 	{"cluster", "a script runs at any node", wire, "newScript", "text = onlyAt + text", "text = \"table.remove(ARGV) \" + text", shell + "TestCluster_NodeBecomesForeignUnseen"},
-	{"cluster", "an answer of any node counts", wire, "Redis.sure", "id == s.Node", "id != \"\"", ofNodes + "TestNode_ChangesUnseen"},
+	{"cluster", "an answer of any node counts", wire, "Redis.checkID", "id == s.Node", "id != \"\"", ofNodes + "TestNode_ChangesUnseen"},
 	{"cluster", "channels stay at the old master", manager, "hubs.moved", "h.lanes.Master(w.Channel()) != w.master", "false", shell + "TestCluster_SlotMoves"},
 	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "connection.heard", "n.gone && n.ch.phase == live", "false", shell + "TestCluster_SlotMoves"},
 

@@ -327,7 +327,7 @@ func TestNode_NeedsNoGreetingForASlotThatMoves(t *testing.T) {
 		a.redirects("%s", refusal)
 		for range 10 {
 			f := execOn(n.Node("a:1"), getOf("x"))[0].Failure
-			require.True(t, f.Scattered || f.Elsewhere, refusal)
+			require.True(t, f.OnlyThis || f.Elsewhere, refusal)
 		}
 	}
 	_, asked := a.counts()

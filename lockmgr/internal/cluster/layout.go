@@ -19,11 +19,11 @@ import (
 // the answer if any of its nodes is, because a failover makes a replica the master. Half is enough,
 // because a cluster of two masters may shrink to one. Less than half is not enough, because a node
 // may have moved to another cluster.
-func sameCluster(known, answer []wire.Shard) bool { return 2*inBoth(known, answer) >= len(known) }
+func sameCluster(known, answer []wire.Shard) bool { return 2*knownIn(known, answer) >= len(known) }
 
-// inBoth returns how many of the known shards have a node in an answer. A shard whose nodes are not
-// known counts.
-func inBoth(known, answer []wire.Shard) (n int) {
+// knownIn returns how many of the known shards have a node in an answer. A shard without known
+// nodes counts.
+func knownIn(known, answer []wire.Shard) (n int) {
 	in := make(map[string]bool)
 	for _, s := range answer {
 		for _, id := range s.Nodes {
@@ -126,56 +126,56 @@ func readLayout(reply rueidis.RedisResult, addr string) ([]wire.Shard, error) {
 	index := map[string]int{}
 	var shards []wire.Shard
 	for _, r := range ranges {
-		at, err := readRange(&r, addr)
+		s, err := readRange(&r, addr)
 		if err != nil {
 			return nil, err
 		}
-		if at.Addr == "" {
+		if s.Addr == "" {
 			continue
 		}
-		i, known := index[at.Addr]
+		i, known := index[s.Addr]
 		if !known {
 			i = len(shards)
-			index[at.Addr] = i
-			shards = append(shards, wire.Shard{Addr: at.Addr, Nodes: at.Nodes, Addrs: at.Addrs})
+			index[s.Addr] = i
+			shards = append(shards, wire.Shard{Addr: s.Addr, Nodes: s.Nodes, Addrs: s.Addrs})
 		}
-		shards[i].Slots = append(shards[i].Slots, at.Slots...)
+		shards[i].Slots = append(shards[i].Slots, s.Slots...)
 	}
 	return shards, nil
 }
 
-// readRange reads a range of slots and the nodes that serve the slots. The address is the master's.
-// The master is the first node. asked is the address of the node that answered.
-func readRange(r *rueidis.RedisMessage, asked string) (at wire.Shard, err error) {
+// readRange reads a range of slots and the nodes that serve the slots, the master first. asked is
+// the address of the node that answered.
+func readRange(r *rueidis.RedisMessage, asked string) (s wire.Shard, err error) {
 	fields, err := r.ToArray()
 	if err != nil || len(fields) < 3 {
-		return at, fmt.Errorf("CLUSTER SLOTS: unexpected reply %s", r.String())
+		return s, fmt.Errorf("CLUSTER SLOTS: unexpected reply %s", r.String())
 	}
 	from, errFrom := fields[0].ToInt64()
 	to, errTo := fields[1].ToInt64()
 	if err := errors.Join(errFrom, errTo); err != nil || from < 0 || to >= wire.Slots || from > to {
-		return at, fmt.Errorf("CLUSTER SLOTS: unexpected range in reply %s", r.String())
+		return s, fmt.Errorf("CLUSTER SLOTS: unexpected range in reply %s", r.String())
 	}
-	at.Slots = [][2]int{{int(from), int(to)}}
+	s.Slots = [][2]int{{int(from), int(to)}}
 	for _, f := range fields[2:] { // host, port, ID and perhaps more
 		node, err := f.ToArray()
 		if err != nil || len(node) < 2 {
-			return at, fmt.Errorf("CLUSTER SLOTS: unexpected node in reply %s", r.String())
+			return s, fmt.Errorf("CLUSTER SLOTS: unexpected node in reply %s", r.String())
 		}
 		if len(node) > 2 {
 			if id, err := node[2].ToString(); err == nil {
-				addr, _ := readAddr(node, asked) // that of a replica is not needed
-				at.Nodes, at.Addrs = append(at.Nodes, id), append(at.Addrs, addr)
+				addr, _ := readAddr(node, asked) // may be empty for a replica
+				s.Nodes, s.Addrs = append(s.Nodes, id), append(s.Addrs, addr)
 			}
 		}
 	}
 	master, _ := fields[2].ToArray()
-	at.Addr, err = readAddr(master, asked)
-	return at, err
+	s.Addr, err = readAddr(master, asked)
+	return s, err
 }
 
 // readAddr reads the address of a node. If no host is given, the host is the host of asked. If the
-// cluster tells names (cluster-preferred-endpoint-type hostname), the host of a node without a name
+// cluster gives names (cluster-preferred-endpoint-type hostname), the host of a node without a name
 // is "?", and the IP address comes after the ID. addr is empty if the port is 0: the node has no
 // port of the kind that was asked for, with TLS or without.
 func readAddr(node []rueidis.RedisMessage, asked string) (addr string, err error) {

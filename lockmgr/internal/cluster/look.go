@@ -33,25 +33,25 @@ func (n *Nodes) Layout(ctx context.Context) ([]wire.Shard, error) {
 	n.mu.Lock()
 	known := n.layout
 	n.mu.Unlock()
-	all := survey{known: known, err: errors.New("the client knows no node of the cluster")}
-	answer := n.askAll(ctx, &all)
-	other := most(all.others)
-	switch { // the first case that holds counts
+	s := survey{known: known, err: errors.New("the client knows no node of the cluster")}
+	answer := n.askAll(ctx, &s)
+	other := most(s.others)
+	switch {
 	case answer != nil:
 	case ctx.Err() != nil:
-		all.err = ctx.Err() // not all have answered, so nothing is known about the others
-	case len(known) == 0 && all.err == errStranger:
+		s.err = ctx.Err() // not all nodes have answered
+	case len(known) == 0 && s.err == errStranger:
 		return nil, nil // each node is alone
-	case all.rest != nil: // most of the masters are lost
-		return n.adopt(all.rest), nil
+	case s.rest != nil: // most of the masters are lost
+		return n.adopt(s.rest), nil
 	case other != nil && 2*len(other.addrs) > len(known): // this cluster is gone
 		return n.adopt(other.layout), nil
 	}
-	for _, addr := range all.foreign {
+	for _, addr := range s.foreign {
 		n.greetAgain(addr) // a node that was of this cluster has to say so again
 	}
 	if answer == nil {
-		return nil, all.err
+		return nil, s.err
 	}
 	return n.adopt(answer), nil
 }
@@ -60,25 +60,27 @@ func (n *Nodes) Layout(ctx context.Context) ([]wire.Shard, error) {
 type survey struct {
 	known   []wire.Shard // the layout before
 	foreign []string     // addresses of nodes whose answers do not count
-	rest    []wire.Shard // of these answers, the one with the most shards of this cluster; nil if none has any
-	others  []*cluster   // the other clusters whose nodes have answered at masters' addresses
+	rest    []wire.Shard // the foreign answer with the most shards of this cluster; nil if none has any
+	others  []*candidate // the other clusters whose nodes have answered at masters' addresses
 	err     error        // why no answer counts
 }
 
 // askAll asks nodes until an answer counts, and returns the layout of the answer. askAll returns
 // nil if no answer counts, or if ctx ends before.
-func (n *Nodes) askAll(ctx context.Context, all *survey) []wire.Shard {
+func (n *Nodes) askAll(ctx context.Context, s *survey) []wire.Shard {
 	nodes := n.cluster.Nodes()
 	addrs := slices.Collect(maps.Keys(nodes))
 	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-	for _, s := range all.known { // the client may follow another cluster, and not know these masters
-		if nodes[s.Addr] == nil && n.open != nil {
-			addrs = append(addrs, s.Addr)
+	if n.open != nil { // the client may follow another cluster, and not know these masters and members
+		for _, known := range s.known {
+			if nodes[known.Addr] == nil {
+				addrs = append(addrs, known.Addr)
+			}
 		}
-	}
-	for _, addr := range n.memberAddrs() {
-		if n.open != nil && !slices.Contains(addrs, addr) {
-			addrs = append(addrs, addr)
+		for _, addr := range n.memberAddrs() {
+			if !slices.Contains(addrs, addr) {
+				addrs = append(addrs, addr)
+			}
 		}
 	}
 	answers := make(chan layoutAnswer, len(addrs))
@@ -98,7 +100,7 @@ func (n *Nodes) askAll(ctx context.Context, all *survey) []wire.Shard {
 		case <-late: // the first node is silent
 		case a := <-answers:
 			answered++
-			if all.accept(a) {
+			if s.accept(a) {
 				return a.layout
 			}
 		}
@@ -141,8 +143,8 @@ func (s *survey) accept(a layoutAnswer) bool {
 	}
 	s.err = errStranger
 	s.foreign = append(s.foreign, a.addr)
-	switch n := inBoth(s.known, a.layout); {
-	case n > inBoth(s.known, s.rest):
+	switch n := knownIn(s.known, a.layout); {
+	case n > knownIn(s.known, s.rest):
 		s.rest = a.layout
 	case n == 0 && len(a.layout) > 0 && masterAt(s.known, a.addr) != nil:
 		s.others = grouped(s.others, a)
@@ -176,8 +178,8 @@ func (n *Nodes) adopt(answer []wire.Shard) []wire.Shard {
 	return n.layout
 }
 
-// withMembers makes the nodes of an answer members. withMembers adds to each shard the members that
-// the shard had in the layout before. The mutex is held.
+// withMembers makes the nodes of an answer members, and adds to each shard the members that the
+// shard had in the layout before. The mutex is held.
 func (n *Nodes) withMembers(answer []wire.Shard) []wire.Shard {
 	now := n.now()
 	for i := range answer {
@@ -249,17 +251,16 @@ func (n *Nodes) KnowsSharded() bool {
 	}
 	late := time.After(askTime)
 	for range nodes {
-		var err error
 		select {
-		case err = <-answers:
+		case err := <-answers:
+			if err == nil {
+				return true
+			}
+			if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {
+				return false // unknown PUBSUB subcommand: the words differ between versions
+			}
 		case <-late:
 			return true
-		}
-		if e, refused := rueidis.IsRedisErr(err); refused && strings.Contains(strings.ToLower(e.Error()), "subcommand") {
-			return false // unknown PUBSUB subcommand: the words differ between versions
-		}
-		if err == nil {
-			break
 		}
 	}
 	return true

@@ -24,8 +24,7 @@ func (n node) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire
 	n.run(limit.Start, answers, func(to wire.Redis) { to.Exec(limit, commands, answers) })
 }
 
-// run calls send with the way to the node. send fills in the answers. start begins the round trip
-// of a greeting.
+// run calls send with the way to the node. send fills in the answers. start is that of greeted.
 func (n node) run(start func() context.Context, answers []wire.Answer, send func(wire.Redis)) {
 	to, f := n.of.greeted(start, n.addr)
 	if f != nil {
@@ -38,15 +37,15 @@ func (n node) run(start func() context.Context, answers []wire.Answer, send func
 		if f == nil {
 			continue
 		}
-		if f.General() && !f.Elsewhere && !f.Scattered {
+		if f.General() && !f.Elsewhere && !f.OnlyThis {
 			n.of.greetAgain(n.addr) // the client may have another connection to this node by now
 		}
 		answers[i].Failure = retryIfClosed(f)
 	}
 }
 
-// retryIfClosed returns the failure of a command for a node. The failure is not final if the client
-// has closed the connection to the node, because the next command gets another connection.
+// retryIfClosed returns f, but not final if the client has closed the connection to the node: the
+// next command gets another connection.
 func retryIfClosed(f *wire.Failure) *wire.Failure {
 	if f.Final && errors.Is(f.Err, rueidis.ErrClosing) {
 		passing := *f

@@ -34,7 +34,7 @@ type Nodes struct {
 	open     func(addr string) (rueidis.Client, error) // nil: only nodes that the client knows are used
 	cluster  rueidis.Client                            // the client of the cluster
 	channels wire.Channels
-	met      func(ctx context.Context) *wire.Failure // see Later; nil: Use comes first
+	unready  func(ctx context.Context) *wire.Failure // see Later; nil: Use comes first
 
 	now func() time.Time
 	ctx context.Context // of questions; ends with Close
@@ -120,9 +120,9 @@ func (n *Nodes) Use(client rueidis.Client, channels wire.Channels) {
 }
 
 // Later allows commands before Use. Before the first layout no command may go to any node, because
-// the node may be of another cluster. met returns why there is no layout yet, or nil. met may block
-// until ctx ends.
-func (n *Nodes) Later(met func(ctx context.Context) *wire.Failure) { n.met = met }
+// the node may be of another cluster. unready returns why there is no layout yet, or nil. unready
+// may block until ctx ends.
+func (n *Nodes) Later(unready func(ctx context.Context) *wire.Failure) { n.unready = unready }
 
 // Close closes the clients that open returned. Close blocks for as long as a dial, if a dial is
 // under way. So the client of the cluster is best closed before. Close must not be called during
@@ -280,8 +280,8 @@ func (n *Nodes) dial(addr string, p *peer) error {
 // greet asks a node for its ID and its layout. greet fails if the layout has another node at the
 // address, or if the node is not of this cluster.
 func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *wire.Failure {
-	if n.met != nil {
-		if f := n.met(ctx); f != nil {
+	if n.unready != nil {
+		if f := n.unready(ctx); f != nil {
 			return f
 		}
 	}
@@ -306,8 +306,8 @@ func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *wire.Failure {
 	return nil
 }
 
-// greeted returns the way to the node at an address, after the node has been greeted. start begins
-// the round trip of a greeting.
+// greeted greets the node at an address if need be, and returns the way to the node. start returns
+// the context of the wait for the greeting.
 func (n *Nodes) greeted(start func() context.Context, addr string) (to wire.Redis, f *wire.Failure) {
 	p := n.peer(addr)
 	if p == nil {

@@ -38,9 +38,8 @@ var crossSlot = &wire.Failure{
 	Err: errors.New("the names are in several slots of the cluster"),
 }
 
-// inOneSlot calls exec for the commands whose keys share a slot. All further commands are answered
-// here, because the client of a cluster would panic. No lane sends commands with keys in several
-// slots.
+// inOneSlot calls exec for the commands whose keys share a slot, and refuses the other commands, at
+// which the client of a cluster would panic. No lane sends such commands.
 func inOneSlot(commands []wire.Command, answers []wire.Answer, exec func([]wire.Command, []wire.Answer)) {
 	var send []wire.Command
 	var at []int
@@ -79,7 +78,7 @@ func publishMissed(channels wire.Channels, commands []wire.Command, answers []wi
 
 // follow runs a command at the master that serves its slot, and follows MOVED and ASK.
 func (n *Nodes) follow(ctx context.Context, c *wire.Command) wire.Answer {
-	slot := 0 // of a command without keys, as in Lanes.Call
+	slot := 0 // for a command without keys, as in Lanes.Call
 	if len(c.Keys) > 0 {
 		slot = wire.SlotOf(c.Keys[0])
 	}
@@ -100,21 +99,21 @@ func (n *Nodes) follow(ctx context.Context, c *wire.Command) wire.Answer {
 			}
 			continue
 		}
-		to, ask := wire.Redirection(f, addr)
-		if to = n.resolve(to, addr); to == "" {
+		named, ask := wire.Redirection(f, addr)
+		if named = n.resolve(named, addr); named == "" {
 			return ofSlot(f.Err, hintNowhere).Answer()
 		}
 		if !ask {
-			n.move(slot, to)
+			n.move(slot, named)
 		}
-		addr, asking = to, ask
+		addr, asking = named, ask
 	}
 	return ofSlot(a[0].Failure.Err, hintDisagreement).Answer()
 }
 
 // ofSlot returns the failure of a command for which no master of the slot was found.
 func ofSlot(err error, hint string) *wire.Failure {
-	return &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Scattered: true, Err: err, Hint: hint}
+	return &wire.Failure{Kind: wire.Unavailable, Ran: core.No, OnlyThis: true, Err: err, Hint: hint}
 }
 
 // The hints of commands that masters have sent elsewhere.
@@ -126,26 +125,25 @@ const (
 // unserved is the failure of a command for a slot that no master serves.
 var unserved = ofSlot(errors.New("the slot has no master"), wire.HintUnserved)
 
-// resolve returns the address that a redirection names. If the host of to is "?", the asked node
-// does not know the host. In this case resolve returns the address of the only other master with
-// the same port, or "".
-func (n *Nodes) resolve(to, asked string) string {
-	port, unknown := strings.CutPrefix(to, "?:")
+// resolve returns the address that a redirection names. If the asked node does not know the host,
+// the host is "?". Then resolve returns the address of the only other master with the same port, or
+// "".
+func (n *Nodes) resolve(named, asked string) (addr string) {
+	port, unknown := strings.CutPrefix(named, "?:")
 	if !unknown {
-		return to
+		return named
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	to = ""
 	for _, s := range n.layout {
 		if _, p, _ := net.SplitHostPort(s.Addr); p == port && s.Addr != asked {
-			if to != "" {
+			if addr != "" {
 				return "" // there are several
 			}
-			to = s.Addr
+			addr = s.Addr
 		}
 	}
-	return to
+	return addr
 }
 
 // DeniedQuestion returns the command of a greeting that the user may not send to the node at an

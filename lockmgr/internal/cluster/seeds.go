@@ -25,8 +25,8 @@ func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.
 	for _, addr := range addrs {
 		go func() { answers <- layoutAnswer{addr: addr, layout: seedLayout(ctx, addr, open)} }()
 	}
-	var clusters []*cluster
-	var best *cluster
+	var clusters []*candidate
+	var best *candidate
 	for range addrs {
 		if a := <-answers; len(a.layout) > 0 {
 			clusters = grouped(clusters, a)
@@ -46,25 +46,25 @@ func Seeds(ctx context.Context, addrs []string, open func(addr string) (rueidis.
 	return best.addrs, nil
 }
 
-// A cluster groups nodes whose answers are about the same cluster.
-type cluster struct {
+// A candidate is a cluster that nodes have answered about.
+type candidate struct {
 	layout []wire.Shard // the first answer
 	addrs  []string
 }
 
 // grouped adds an answer to the answer's cluster, or to a new cluster.
-func grouped(clusters []*cluster, a layoutAnswer) []*cluster {
-	at := slices.IndexFunc(clusters, func(c *cluster) bool { return sameCluster(c.layout, a.layout) })
+func grouped(clusters []*candidate, a layoutAnswer) []*candidate {
+	at := slices.IndexFunc(clusters, func(c *candidate) bool { return sameCluster(c.layout, a.layout) })
 	if at < 0 {
 		at = len(clusters)
-		clusters = append(clusters, &cluster{layout: a.layout})
+		clusters = append(clusters, &candidate{layout: a.layout})
 	}
 	clusters[at].addrs = append(clusters[at].addrs, a.addr)
 	return clusters
 }
 
-// most returns the first of the clusters with the most answers, nil if there is none.
-func most(clusters []*cluster) (best *cluster) {
+// most returns the first of the clusters with the most answers, or nil if there is none.
+func most(clusters []*candidate) (best *candidate) {
 	for _, c := range clusters {
 		if best == nil || len(c.addrs) > len(best.addrs) {
 			best = c

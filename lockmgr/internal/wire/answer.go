@@ -29,14 +29,13 @@ const (
 	Failed
 )
 
-// Answer returns the answer with a failure.
+// Answer returns the answer that carries the failure.
 func (f *Failure) Answer() Answer { return Answer{Kind: Failed, Failure: f} }
 
-// ErrorReply returns the answer that carries the failure for which an error reply of a server
-// stands.
+// ErrorReply returns the answer for an error reply of a server.
 func ErrorReply(err error) Answer { return serverFailure(err, err.Error()).Answer() }
 
-// Refuse makes a failure of each answer.
+// Refuse makes f the failure of each answer.
 func Refuse(answers []Answer, f *Failure) {
 	for i := range answers {
 		answers[i] = f.Answer()

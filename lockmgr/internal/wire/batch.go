@@ -32,8 +32,8 @@ type batch struct {
 
 // shared is the command that the next operation of a verb can join.
 type shared struct {
-	at    int // none if negative
-	first int // the task that opened it
+	at    int // the index of the command; negative: none
+	first int // the index of the task that opened the command
 	lease time.Duration
 }
 
@@ -52,7 +52,7 @@ func newBatch(cfg *Config) *batch {
 	}
 	switch {
 	case cfg.clustered && cfg.stray:
-		b.apart = true // its commands are those that their masters have refused
+		b.apart = true // the slot of each command may have moved on
 	case cfg.clustered:
 		b.slots = make(map[inSlot]shared)
 	}
@@ -76,7 +76,7 @@ func (b *batch) build(now time.Duration) {
 			c.reset(t.call.command.Script) // its memory is the batch's, not the caller's
 			c.Keys, c.Args = append(c.Keys, t.call.command.Keys...), append(c.Args, t.call.command.Args...)
 			c.Rest, c.told = t.call.command.Rest, t.call.command.told
-			c.locks = 0
+			c.ops = 0
 		case !b.apart && formatOf(t.op).shares(t.op):
 			t.op.Sent = now
 			if b.slots != nil {
@@ -99,9 +99,7 @@ func (b *batch) build(now time.Duration) {
 
 // makeAnswers makes room for an answer to each command.
 func (b *batch) makeAnswers() {
-	for len(b.answers) < len(b.commands) {
-		b.answers = append(b.answers, Answer{})
-	}
+	b.answers = append(b.answers, make([]Answer, len(b.commands)-len(b.answers))...)
 }
 
 // add adds a command for a task. add reuses the memory of a command of a former batch.
@@ -128,48 +126,48 @@ func (b *batch) single(t *task) {
 func (b *batch) join(i int) {
 	t := &b.tasks[i]
 	f, s := formatOf(t.op), &b.open[t.op.Kind][t.op.Verb]
-	if s.at >= 0 && !b.takes(s, t.op) {
+	if s.at >= 0 && !b.fits(s, t.op) {
 		b.close(s)
 	}
 	if s.at < 0 {
 		b.add(t).reset(f.many)
-		b.commands[t.at].locks = 0
+		b.commands[t.at].ops = 0
 		*s = shared{at: t.at, first: i, lease: t.op.Lease}
 	}
 	c := &b.commands[s.at]
-	t.at, t.index = s.at, c.locks
+	t.at, t.index = s.at, c.ops
 	f.join(&b.encoder, t.op, c)
-	c.locks++
+	c.ops++
 }
 
-// takes reports whether an operation can join a command of its verb.
-func (b *batch) takes(s *shared, op *core.Op) bool {
-	return b.commands[s.at].locks < formatOf(op).most && s.lease == op.Lease
+// fits reports whether an operation can join a command of its verb.
+func (b *batch) fits(s *shared, op *core.Op) bool {
+	return b.commands[s.at].ops < formatOf(op).most && s.lease == op.Lease
 }
 
 // joinSlot is join for a server that wants the keys of a command in one slot. Most operations are
-// alone in their slot, so the first operation gets a command of its own until another operation
-// comes.
+// alone in their slot, so the first gets a command of its own, which the second makes a shared
+// command.
 func (b *batch) joinSlot(i int) {
 	t := &b.tasks[i]
 	f := formatOf(t.op)
 	key := inSlot{t.op.Kind, t.op.Verb, uint16(SlotOf(t.op.Name))}
 	s, open := b.slots[key]
-	if !open || !b.takes(&s, t.op) {
+	if !open || !b.fits(&s, t.op) {
 		b.single(t)
 		b.slots[key] = shared{at: t.at, first: i, lease: t.op.Lease}
 		return
 	}
 	c := &b.commands[s.at]
-	if c.locks == 1 {
+	if c.ops == 1 {
 		first := &b.tasks[s.first]
 		c.reset(f.many)
 		f.join(&b.encoder, first.op, c)
 		first.index = 0
 	}
-	t.at, t.index = s.at, c.locks
+	t.at, t.index = s.at, c.ops
 	f.join(&b.encoder, t.op, c)
-	c.locks++
+	c.ops++
 }
 
 // close ends a shared command. A command with a single operation gets the script for a single lock.
@@ -178,7 +176,7 @@ func (b *batch) close(s *shared) {
 		return
 	}
 	t := &b.tasks[s.first]
-	if f := formatOf(t.op); b.commands[s.at].locks == 1 && !f.always {
+	if f := formatOf(t.op); b.commands[s.at].ops == 1 && !f.always {
 		f.write(&b.encoder, t.op, &b.commands[s.at])
 		t.index = alone
 	}
@@ -197,22 +195,22 @@ func (b *batch) split() bool {
 		t := &b.tasks[i]
 		switch c := &b.commands[t.at]; {
 		case !b.refused(t.at):
-		case c.locks > 1:
+		case c.ops > 1:
 			if b.slots == nil && b.answers[t.at].Failure.Kind == Topology {
 				b.apart = true // from now on: the server refuses commands with keys of several slots
 			}
 			b.single(t)
 		case c.items > 1 && t.op.Verb == core.VerbRelease && b.answers[t.at].Failure.Kind == Permission:
-			b.apiece(t)
+			b.releaseEach(t)
 		}
 	}
 	b.makeAnswers()
 	return len(b.commands) > before
 }
 
-// apiece adds a release of each name of a set. Nobody reads the answers to these releases. The
-// release of the set stays refused, but may have run.
-func (b *batch) apiece(t *task) {
+// releaseEach adds a release of each name of a set. Nobody reads the answers to these releases, so
+// the release of the set becomes a failure that may have run.
+func (b *batch) releaseEach(t *task) {
 	f := *b.answers[t.at].Failure
 	f.Ran = core.Maybe
 	b.answers[t.at] = f.Answer()
@@ -230,8 +228,8 @@ func (b *batch) refused(at int) bool {
 	if f == nil || f.Ran != core.No {
 		return false
 	}
-	if b.slots != nil { // all of them are at the same master
-		return f.Kind == Permission || f.Scattered
+	if b.slots != nil { // all keys of the command are at the same master
+		return f.Kind == Permission || f.OnlyThis
 	}
 	return f.Kind == Topology || f.Kind == Permission
 }
@@ -241,7 +239,7 @@ func (b *batch) answer(t *task) *Answer {
 	if t.index == alone {
 		return &b.answers[t.at]
 	}
-	b.picked = formatOf(t.op).pick(&b.answers[t.at], t.index, b.commands[t.at].locks)
+	b.picked = formatOf(t.op).pick(&b.answers[t.at], t.index, b.commands[t.at].ops)
 	return &b.picked
 }
 
@@ -261,13 +259,6 @@ func (b *batch) healthy() bool {
 // demoted reports whether an answer says that the server may have become a replica.
 func (b *batch) demoted() bool {
 	return slices.ContainsFunc(b.answers, func(a Answer) bool { return a.Failure != nil && a.Failure.Demoted })
-}
-
-// refuse answers all commands with a failure, without sending them.
-func (b *batch) refuse(f *Failure) {
-	for i := range b.answers {
-		b.answers[i] = f.Answer()
-	}
 }
 
 // clear drops the references of a batch to its tasks and answers, and memory that only many

@@ -181,7 +181,7 @@ func TestBatch_RefusedReleaseOfASetIsSplit(t *testing.T) {
 		require.Equal(t, want, replies(b)[i].Ran, "task %d", i)
 	}
 	for _, b := range []*batch{batchOf(tasks(set(core.VerbRelease))), clusteredBatch(tasks(set(core.VerbRelease)))} {
-		b.answers[0] = (&Failure{Kind: Unavailable, Ran: core.No, Scattered: true}).Answer()
+		b.answers[0] = (&Failure{Kind: Unavailable, Ran: core.No, OnlyThis: true}).Answer()
 		require.False(t, b.split())
 		b.answers[0] = refusal(Topology)
 		require.False(t, b.split())

@@ -24,7 +24,7 @@ type Redis struct {
 	Channels Channels
 	Node     string // the ID of the node that is meant; empty: a single server
 
-	reported bool // the contexts report their deadline: see dedicated
+	reported bool // Client waits on its connection itself: see StartReported
 }
 
 // Dedicate opens a connection for one sender. Dedicate blocks for as long as a dial, or for ever if
@@ -47,9 +47,9 @@ func (s Redis) Dedicate() (Connection, error) {
 // DedicateTimeout bounds the PING that proves a new connection. No command waits for the PING.
 const DedicateTimeout = 2 * time.Second
 
-// dedicated is a connection that one goroutine uses at a time. The goroutine writes the command and
-// reads the answer itself, because the contexts report their deadline and the client was built
-// without AlwaysPipelining.
+// dedicated is a connection that one goroutine uses at a time. The goroutine writes commands and
+// reads answers itself, because the contexts report their deadline and the client was built without
+// AlwaysPipelining.
 type dedicated struct {
 	Redis
 	client rueidis.DedicatedClient
@@ -67,9 +67,9 @@ func (s Redis) start(limit *Deadline) context.Context {
 
 // Exec makes Redis a Server.
 func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	if len(commands) > 0 && commands[0].asking {
+	if len(commands) > 0 && commands[0].asking { // so are all
 		for i := range commands {
-			answers[i] = s.One(s.start(limit), &commands[i], commands[i].asking)
+			answers[i] = s.One(s.start(limit), &commands[i], true)
 		}
 		return
 	}
@@ -79,12 +79,12 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 			missing++
 		}
 	}
-	if len(commands) == 1 && !s.unsure(&commands[0]) { // Do needs no memory for results
+	if len(commands) == 1 && !s.needsID(&commands[0]) { // Do needs no memory for results
 		read(0, s.Client.Do(s.start(limit), s.build(&commands[0])))
 	} else {
 		cmds := make(rueidis.Commands, 0, 1+len(commands))
 		for i := range commands {
-			if s.unsure(&commands[i]) {
+			if s.needsID(&commands[i]) {
 				cmds = append(cmds, s.Client.B().ClusterMyid().Build())
 				break
 			}
@@ -96,8 +96,8 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		first := len(results) - len(commands)
 		for i, r := range results[first:] {
 			read(i, r)
-			if s.unsure(&commands[i]) {
-				answers[i] = s.sure(answers[i], results[0])
+			if s.needsID(&commands[i]) {
+				answers[i] = s.checkID(answers[i], results[0])
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 func (s Redis) One(ctx context.Context, c *Command, asking bool) Answer {
 	send := func(command rueidis.Completed) Answer {
 		var cmds rueidis.Commands
-		if s.unsure(c) {
+		if s.needsID(c) {
 			cmds = append(cmds, s.Client.B().ClusterMyid().Build())
 		}
 		if asking {
@@ -124,11 +124,11 @@ func (s Redis) One(ctx context.Context, c *Command, asking bool) Answer {
 		a := s.read(c, results[len(cmds)])
 		if asking && a.Failure != nil && a.Failure.Elsewhere {
 			if err := results[len(cmds)-1].Error(); err != nil {
-				return DialFailure(err).Answer() // not asked, the server has redirected the command
+				return DialFailure(err).Answer() // ASKING failed, so the server redirected the command
 			}
 		}
-		if s.unsure(c) {
-			a = s.sure(a, results[0])
+		if s.needsID(c) {
+			a = s.checkID(a, results[0])
 		}
 		return a
 	}
@@ -139,13 +139,13 @@ func (s Redis) One(ctx context.Context, c *Command, asking bool) Answer {
 	return a
 }
 
-// unsure reports whether the node's ID has to be asked for with a command. A script looks itself
-// whether it is at the right node.
-func (s Redis) unsure(c *Command) bool { return s.Node != "" && c.Script == nil && !c.blocks }
+// needsID reports whether the node is asked for its ID with a command. A script checks the ID
+// itself.
+func (s Redis) needsID(c *Command) bool { return s.Node != "" && c.Script == nil && !c.blocks }
 
-// sure returns the answer to a command that was sent with the question for the node's ID, over the
-// same connection.
-func (s Redis) sure(a Answer, asked rueidis.RedisResult) Answer {
+// checkID returns the answer to a command, or a failure if another node has answered. asked is the
+// reply to the question for the node's ID, which was sent over the same connection.
+func (s Redis) checkID(a Answer, asked rueidis.RedisResult) Answer {
 	switch id, err := asked.ToString(); {
 	case a.Kind == Failed, err == nil && id == s.Node:
 		return a
@@ -227,7 +227,7 @@ func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
 
 // missing reports whether the server did not know the script.
 func (a *Answer) missing() bool {
-	if a.Failure == nil { // before e, which is allocated
+	if a.Failure == nil { // the usual case allocates no e
 		return false
 	}
 	var e *rueidis.RedisError
@@ -356,7 +356,7 @@ func DialFailure(err error) *Failure {
 	var login *CredentialsError
 	var op *net.OpError
 	switch {
-	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &op): // it was dialled
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &op): // after the dial
 		hint, err = "is the server stopped, and does it expect TLS or none as the client does?", errNoGreeting
 	case errors.As(err, &untrusted):
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"

@@ -14,7 +14,7 @@ import (
 // A Script is sent by its hash. The text follows only if the server does not know the hash.
 type Script struct {
 	Name, Text, sha string
-	clustered       [Sharded + 1]*Script // the same script for a node of a cluster, for each kind of channels
+	clustered       [Sharded + 1]*Script // for a node of a cluster, by the kind of channels
 }
 
 func newScript(name string) *Script {
@@ -55,25 +55,25 @@ type Command struct {
 	Keys, Args []string
 	Rest       []string
 
-	locks  int  // how many operations share it; none if it does not concern the core
-	blocks bool // the server may answer late; it has a connection of its own
-	asking bool // ASKING comes before it
-	items  int  // how many names its one operation has, if that may be more than one
+	ops    int  // how many operations share the command; zero: the core knows nothing of it
+	blocks bool // the server may answer late; the connection has no other command
+	asking bool // ASKING comes before the command
+	items  int  // how many names the operation on a set has
 	told   listeners
 }
 
-// listeners are the subscribers of the channels among the arguments of a command.
+// listeners says which arguments of a command are channels, and what the script does there.
 type listeners struct {
-	first, channels int    // where the channels are in Args, and how many there are
-	message         string // what the script publishes on them; empty: it only counts their subscribers
-	// count returns the place of the number of subscribers in an answer, and whether the script can
-	// have published. The place is nil if the answer has no such number.
+	first, channels int    // the index in Args of the first channel, and how many follow each other
+	message         string // what the script publishes; empty: the script only counts subscribers
+	// count returns a pointer to the number of subscribers in an answer, and whether the script can
+	// have published. The pointer is nil if the answer has no such number.
 	count func(*Answer) (reached *int64, published bool)
 }
 
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
-	c.Script, c.Keys, c.Args, c.locks, c.blocks, c.asking, c.items = s, c.Keys[:0], c.Args[:0], 1, false, false, 0
+	c.Script, c.Keys, c.Args, c.ops, c.blocks, c.asking, c.items = s, c.Keys[:0], c.Args[:0], 1, false, false, 0
 	c.Rest, c.told = nil, listeners{}
 }
 
@@ -91,7 +91,7 @@ func (c *Command) leaseOnce(e *encoder, op *core.Op) {
 // names returns the names of the locks of a script. Each lock has the same number of keys, its name
 // first. The result does not share the memory of Keys, which is reused.
 func (c *Command) names() []string {
-	each := len(c.Keys) / max(c.locks, c.items, 1)
+	each := len(c.Keys) / max(c.ops, c.items, 1)
 	var out []string
 	for i := 0; i < len(c.Keys); i += each {
 		out = append(out, c.Keys[i])
@@ -108,8 +108,8 @@ type format struct {
 	many *Script
 	// most is how many operations share a command at most.
 	most int
-	// plain reports whether an operation may share a command. Nil: any may.
-	plain func(op *core.Op) bool
+	// sharable reports whether an operation may share a command. Nil: each operation may.
+	sharable func(op *core.Op) bool
 	// join adds an operation to a command of the script many.
 	join func(e *encoder, op *core.Op, c *Command)
 	// pick returns the answer to operation i of n operations with a shared command.
@@ -170,7 +170,9 @@ func KindName(k core.Kind) string { return formats[k].name }
 func formatOf(op *core.Op) *format { return &formats[op.Kind].formats[op.Verb] }
 
 // shares reports whether an operation may share a command.
-func (f *format) shares(op *core.Op) bool { return f.many != nil && (f.plain == nil || f.plain(op)) }
+func (f *format) shares(op *core.Op) bool {
+	return f.many != nil && (f.sharable == nil || f.sharable(op))
+}
 
 func (f format) warns(warning func(a *Answer) *Failure) format {
 	f.warning = warning
@@ -268,8 +270,8 @@ func decode(op *core.Op, a *Answer, r *core.Reply, fail func(*Failure) error) {
 			return
 		}
 		f = a.Unexpected()
-	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType && op.Kind != core.Fair: // see fair.lua
-		return // the key holds no lock, so none of ours
+	case op.Verb != core.VerbAcquire && op.Tokens == 0 && f.Kind == WrongType && op.Kind != core.Fair:
+		return // no token counter and no queue can be of the wrong type, so the key holds no lock
 	}
-	*r = core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, OnlyThis: f.Scattered, Err: fail(f)}
+	*r = core.Reply{Op: op, ID: op.ID, Ran: f.Ran, Final: f.Final, OnlyThis: f.OnlyThis, Err: fail(f)}
 }

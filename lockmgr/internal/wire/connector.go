@@ -14,10 +14,9 @@ import (
 )
 
 // A Greeter asks a server a question before the next command if a connection to the server has
-// ended, so that the client dials for the question. Without the question the client would dial for
-// the command, and end the dial with the time-out of the command. A longer dial would never
-// succeed. Every command that waits for the same dial would fail with the dial, before the
-// command's own time-out.
+// ended, so that the client dials for the question. If the client dialled for a command, the dial
+// would end with the time-out of the command. A longer dial would never succeed, and every command
+// that waits for the dial would fail with the dial, before the command's own time-out.
 //
 //	greeted ──Ended, Again───▶ not greeted ──a command──▶ question under way ──answer──▶ greeted
 //	                               ▲                             │
@@ -117,19 +116,19 @@ func (g *Greeter) join() *greeting {
 	return g.underWay
 }
 
-// try asks until a question is answered during which no connection has ended. If no question is,
-// try returns the failure of commands.
+// try asks until a question is answered during which no connection has ended. Otherwise try returns
+// the failure of the commands that wait.
 func (g *Greeter) try() *Failure {
 	ctx, end := StartOnce(g.ctx, QuestionTime)
 	defer end()
 	for range mostGreetings {
 		ended := g.ended.Load()
 		f, refused := g.greet(ctx)
-		switch stays := g.ended.Load() == ended; {
-		case f == nil && stays, refused && stays:
+		if (f == nil || refused) && g.ended.Load() == ended {
 			g.greetedAt.Store(ended + 1)
 			return nil
-		case f != nil:
+		}
+		if f != nil {
 			return f
 		}
 	}
@@ -141,7 +140,7 @@ func (g *Greeter) try() *Failure {
 type Connector struct {
 	Greeter
 	redis Redis
-	meet  func(hello *Answer) *Failure // nil if the server was asked what it is
+	meet  func(hello *Answer) *Failure // see UseLater; nil after the first greeting
 }
 
 // NewConnector returns a Connector without a client.
@@ -176,7 +175,7 @@ func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) 
 // Dedicate is Redis.Dedicate. Dedicate must follow an answer.
 func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
 
-// ping is the greeting of a single server.
+// ping is the greeting of a single server. A user who may not PING or HELLO is connected.
 func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
 	question := "PING"
 	if c.meet != nil {
@@ -184,13 +183,14 @@ func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
 	}
 	r := c.redis.Client.Do(ctx, c.redis.Client.B().Arbitrary(question).Build())
 	err := r.Error()
-	if err == nil {
-		if hello := readResult(r); c.meet != nil {
-			if f := c.meet(&hello); f != nil {
-				return f, false
-			}
-			c.meet = nil
+	if err == nil && c.meet != nil {
+		hello := readResult(r)
+		if f := c.meet(&hello); f != nil {
+			return f, false
 		}
+		c.meet = nil
+	}
+	if err == nil {
 		return nil, false
 	}
 	if f := DialFailure(err); c.meet != nil && f.Kind == Topology {

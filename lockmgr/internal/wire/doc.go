@@ -12,13 +12,12 @@
 // its name's slot. A lane sends to its master only, so a master that hangs delays no operation for
 // other masters. Lanes ask for the layout every ten seconds, and twice a second for a while after a
 // command has failed. The layout may be old. An operation that a master refuses with MOVED or ASK
-// goes to a second lane, made for the master that the refusal names. The second lane follows
-// further redirections. Each named master has a second lane, so a named master that hangs delays
-// nothing for other masters. A second lane sends each command by itself, because the slot may move
-// on meanwhile.
+// goes to a stray lane. Each master that a refusal names has a stray lane of its own, so a named
+// master that hangs delays nothing for other masters. A stray lane follows further redirections,
+// and sends each command by itself, because the slot may move on meanwhile.
 //
 // Another node, perhaps of another cluster, may get the address of a master. Each script carries
-// the ID of the node that is meant, and does nothing at another node: see package cluster.
+// the ID of the intended node, and does nothing at another node: see package cluster.
 //
 // The client of Sentinel knows one master at a time. When Sentinels replace the master, the new
 // master gets a new lane.
@@ -33,17 +32,17 @@
 // under way, the next batch has at least as many tasks as all of them together, or 256, and four
 // batches are under way at most. So few callers have round trips of their own, and many share large
 // batches. If a round trip takes a millisecond or more, a task waits only while sixteen batches are
-// under way, or as many tasks as the round trip has times 16 µs. Handoffs and releases go before
+// under way, or one task for each 16 µs of the round trip. Handoffs and releases go before
 // acquires.
 //
-// Submit notes at which master an operation waits. Cluster.Queued reports if the operation goes to
-// another master. So the core knows whether the master of a queued operation answers.
+// Submit notes at which master an operation waits, and Cluster.Queued reports another master. So
+// the core knows whether the master of a queued operation answers.
 //
 // Each operation that Submit took gets exactly one reply. A batch takes one round trip, one more if
 // a script is not loaded, and as many again if a command is split. After a connection has ended, a
-// greeting comes before the first round trip: see Greeter. The wait for earlier batches comes on
-// top. All replies of a batch are posted in one event. Close answers what is queued without sending
-// it.
+// greeting comes before the first round trip: see Greeter. Before that, a batch may wait for
+// earlier batches. All replies of a batch are posted in one event. Close answers queued tasks
+// without sending them.
 //
 // If the server does not answer, a call that does not concern the core fails after the time-out,
 // even if thousands of operations wait before the call.
@@ -67,7 +66,7 @@
 // # Batch
 //
 // Only the batch decides which operations share a command: operations of the same kind, verb and
-// lease, if their format calls them plain. Receiving a command costs a server more than a lock
+// lease, if their format calls them sharable. Receiving a command costs a server more than a lock
 // does, so a shared command halves the server's work. A command that the server refused as a whole,
 // before it ran, is split, because the name of a single lock may be the reason. Once a server has
 // refused a command because the keys are in several slots, no two locks share a command. In a
@@ -93,15 +92,16 @@
 //	reader  readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
 //	queue   inspect
 //
-// line is the line of those who wait, with its hash, token the counter of a lock that is granted by
-// message, reader the end of a reader, and queue that of a fair lock. A server that refuses such
-// keys still serves plain and fair locks: each use of line and token may fail. All scripts give
-// their keys to functions. So a proxy that wants each key written as KEYS[n] refuses the scripts.
+// line is the line of the waiters, with its hash, token the counter of a lock that is granted by
+// message, reader the own key of a reader, and queue the queue of a fair lock. A server that
+// refuses such keys still serves plain and fair locks, whose scripts go on without line and token.
+// All scripts give their keys to functions. So a proxy that wants each key written as KEYS[n]
+// refuses the scripts.
 //
-// If a further key is missing, the key may be at the other master. If a script would take a missing
-// key for expired, the script makes the server fail it before it writes: see readwrite_acquire.lua.
-// So the failure says that the script has recorded nobody. The failure concerns the locks of the
-// command only: the server is not in trouble.
+// If a further key is missing, the key may have expired, or may be at the other master. A script
+// for which that makes a difference makes the server fail the script in the second case, before the
+// script writes: see readwrite_acquire.lua. So nobody was recorded. The failure concerns only the
+// locks of the command: the server is not in trouble.
 //
 // While the old master has the record of a lock, the old master runs the scripts of the lock. After
 // that, the old master answers with ASK, and the scripts run at the new master. Waiters still
@@ -113,9 +113,8 @@
 //
 // With Config.Replicas a confirmer holds back the replies of successful acquires, transfers and
 // renewals, until WAIT has counted enough replicas. If there are too few, the reply says that the
-// operation may have run. The core then does what it does after any lost reply. The core fails the
-// request, looks for the record and releases the record, or tries again and trusts the record until
-// the old deadline.
+// operation may have run. As after any lost reply, the core fails the request and looks for the
+// record to release the record, or tries again and trusts the record until the old deadline.
 //
 // # Codec
 //

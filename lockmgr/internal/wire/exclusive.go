@@ -21,15 +21,14 @@ var (
 	inspect     = newScript("inspect")
 )
 
-// maxShared bounds the locks that share a command, maxRenewed the leases that share a renewal,
-// which is cheaper. More would gain little, and would occupy the server for longer than a fraction
-// of a millisecond.
+// maxShared bounds the locks that share a command, and maxRenewed the leases that share a renewal,
+// which is cheaper. More would gain little, and would occupy the server for a millisecond or more.
 const (
 	maxShared  = 64
 	maxRenewed = 128
 )
 
-// KeptSuffix ends the holder ID of an ended hold whose record stays: see reserve.lua.
+// KeptSuffix is the end of the holder ID of an ended hold whose record stays: see reserve.lua.
 const KeptSuffix = ":kept"
 
 var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, freed: "0", formats: [verbs]format{
@@ -44,7 +43,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			}
 		},
 		many: acquireMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool {
+		sharable: func(op *core.Op) bool {
 			return op.Tokens == 0 && len(op.OtherNumbers) == 0 && !op.Lined && op.TakeOver == ""
 		},
 		join: joinLease,
@@ -55,7 +54,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 			c.reset(transfer)
 			e.terms(op, c)
 			e.owners(op, c)
-			c.listen(e.channel(op.Name), "", countOfFirst)
+			c.addChannel(e.channel(op.Name), "", countOfFirst)
 		},
 		read: readTransferred,
 	},
@@ -78,15 +77,15 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 				c.Args = append(c.Args, e.lineOfRelease(op))
 			}
 			e.others(op, c)
-			c.listen(e.channel(op.Name), "0", countOfFirst)
+			c.addChannel(e.channel(op.Name), "0", countOfFirst)
 		},
 		many: releaseMany, most: maxShared, pick: element,
-		plain: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 && !op.Leaves && !op.Lined },
+		sharable: func(op *core.Op) bool { return len(op.OtherNumbers) == 1 && op.Reserve == 0 && !op.Leaves && !op.Lined },
 		join: func(e *encoder, op *core.Op, c *Command) {
 			c.Keys, c.Args = append(c.Keys, op.Name), append(c.Args, e.holder(op.OtherNumbers[0]), e.channel(op.Name))
 		},
 		read:    readReleased,
-		warning: untold,
+		warning: unpublished,
 	},
 }})
 
@@ -132,7 +131,7 @@ func (e *encoder) inLine(op *core.Op) string {
 	return HolderID(e.manager, op.Set)
 }
 
-// owners writes the new owner, and the others that the record may carry.
+// owners writes the new owner, and the other owners that the record may carry.
 func (e *encoder) owners(op *core.Op, c *Command) {
 	c.Args = append(c.Args, e.holder(op.Number))
 	e.others(op, c)
@@ -162,7 +161,7 @@ func element(a *Answer, i, n int) Answer {
 	return a.Array[i]
 }
 
-// exception is the pick of the renewal, which returns an array of the leases without a renewal.
+// exception is the pick of a renewal, whose script returns only the leases that it did not renew.
 // exception returns 1 for a renewed lease and 0 for a lost lease.
 func exception(a *Answer, i, n int) Answer {
 	if a.Kind == Failed {
@@ -174,7 +173,7 @@ func exception(a *Answer, i, n int) Answer {
 	out := Answer{Kind: Int, Int: 1}
 	last := 0
 	for j := range a.Array {
-		position, text, ok := a.Array[j].exception()
+		position, text, ok := a.Array[j].readException()
 		if !ok || position <= last || position > n {
 			return a.Array[j].Unexpected().Answer()
 		}
@@ -190,9 +189,9 @@ func exception(a *Answer, i, n int) Answer {
 	return out
 }
 
-// exception reads an element of the reply to a renewal: the position of a lease, counted from 1,
-// and the text of the error. The text is empty for a lost lease.
-func (a *Answer) exception() (position int, text string, ok bool) {
+// readException reads the position of a lease, counted from 1, and the text of its error. The text
+// is empty for a lost lease.
+func (a *Answer) readException() (position int, text string, ok bool) {
 	switch {
 	case a.Kind == Int:
 		return int(a.Int), "", true
@@ -221,7 +220,7 @@ func readAcquired(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 	case Int:
 		r.TTL = ReadMillis(a.Int)
 		return true
-	case Array: // the same, of a record of another kind of lock, or of a manager that can't stand in the line
+	case Array: // a record of another kind of lock, or the manager can't stand in the line
 		r.OtherKind, r.Outside = a.is(Int), op.Lined && a.is(Int, Int)
 		if !r.OtherKind && !r.Outside {
 			return false
@@ -268,8 +267,8 @@ func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	return false
 }
 
-// untold returns why the message of a release could not be published, or nil.
-func untold(a *Answer) *Failure {
+// unpublished returns why the message of a release could not be published, or nil.
+func unpublished(a *Answer) *Failure {
 	if a.is(Text, Int) {
 		a = &a.Array[0]
 	}
@@ -301,7 +300,7 @@ func Force(kind core.Kind, name string, fields []string) Command {
 	if kind == core.Fair {
 		c.Keys, c.Args = append(c.Keys, QueueKey(name)), append(c.Args, ChannelOf(kind, name))
 	} else {
-		c.listen(ChannelOf(kind, name), formats[kind].freed, countOfDone)
+		c.addChannel(ChannelOf(kind, name), formats[kind].freed, countOfDone)
 	}
 	c.Args = append(c.Args, fields...)
 	return c

@@ -18,10 +18,10 @@ type Failure struct {
 	// Elsewhere reports whether another server of the cluster would answer. If so, the command did
 	// not run.
 	Elsewhere bool
-	// Scattered reports whether further locks are served. The user may not touch the record, the
-	// slot is being moved, so the keys are at two masters, or no master serves the slot. While a
-	// slot is being moved, a command for fewer keys may run.
-	Scattered bool
+	// OnlyThis reports whether the failure concerns only the locks of the command: a record is in
+	// trouble, or the slot is being moved or has no master. While a slot is being moved, a command
+	// for fewer keys may run.
+	OnlyThis bool
 	// Demoted reports whether the server may have become a replica. Either the server says so, or
 	// the server is loading its data, like a new replica.
 	Demoted bool
@@ -51,7 +51,7 @@ const (
 
 // Unanswered reports whether the failure says that the server did not answer, or could serve
 // nobody. A nil Failure is an answer.
-func (f *Failure) Unanswered() bool { return f != nil && f.Kind == Unavailable && !f.Scattered }
+func (f *Failure) Unanswered() bool { return f != nil && f.Kind == Unavailable && !f.OnlyThis }
 
 // at returns the failure with an address, unless the failure has an address already. A nil Failure
 // stays nil.
@@ -138,8 +138,8 @@ func codeOf(word, text string) (code serverCode, known bool) {
 	return code, false
 }
 
-// serverFailure classifies the text of an error reply. An error that can end a script after the
-// first write gets core.Maybe: the script may be half done.
+// serverFailure classifies the text of an error reply. An error that may come after a script's
+// first write gets core.Maybe.
 func serverFailure(err error, text string) *Failure {
 	word, _, _ := strings.Cut(text, " ")
 	if word == strangeNodeCode {
@@ -154,10 +154,10 @@ func serverFailure(err error, text string) *Failure {
 		f.Ran = core.No // a NOPERM that names no script denied the EVALSHA itself
 	}
 	f.Elsewhere = word == "MOVED" || word == "ASK"
-	f.Scattered = word == "TRYAGAIN"
+	f.OnlyThis = word == "TRYAGAIN"
 	f.Demoted = slices.Contains([]string{"READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED"}, word) || strings.Contains(text, waitAtReplica)
 	if strings.Contains(text, "Hash slot not served") {
-		f.Scattered, f.Hint = true, HintUnserved
+		f.OnlyThis, f.Hint = true, HintUnserved
 	}
 	return f
 }
@@ -167,10 +167,9 @@ func unknownFailure(err error, text string) *Failure {
 	f := &Failure{Kind: Unknown, Ran: core.Maybe, Final: true, Err: err}
 	switch {
 	case strings.Contains(text, "access a non local key"), strings.Contains(text, "undeclared keys were accessed during rehashing"):
-		// The slot is being moved, and a key that the script made up is at the other master.
-		// Scripts fail for the key before they write the record, except the script with halfDone in
-		// its error.
-		f = &Failure{Kind: Unavailable, Ran: core.No, Scattered: true, Hint: "the slot is being moved", Err: err}
+		// A key that is not among the KEYS is at the other master. Scripts fail before they write
+		// the record, except the script with halfDone in its error.
+		f = &Failure{Kind: Unavailable, Ran: core.No, OnlyThis: true, Hint: "the slot is being moved", Err: err}
 		if strings.Contains(text, halfDone) {
 			f.Ran = core.Maybe
 		}
@@ -186,11 +185,11 @@ const waitAtReplica = "WAIT cannot be used with replica"
 // HintUnserved is the hint of a failure for a slot without a master.
 const HintUnserved = "no master of the cluster serves the slot of this name"
 
-// A HangUp is the error of a connection that the server ended after a single error or after
-// nothing, or on which the server did not speak the protocol of Redis.
+// A HangUp is the error of a connection on which the server said nothing, a single error, or
+// anything but the protocol of Redis.
 type HangUp struct {
-	Said    string // the error, or the beginning of something else; empty if it said nothing
-	Foreign bool   // it is not the protocol of Redis
+	Said    string // the error, or the beginning of something else; empty: nothing
+	Foreign bool   // Said is not the protocol of Redis
 	Err     error  // how the connection ended
 }
 
@@ -209,10 +208,9 @@ func (h *HangUp) Unwrap() error { return h.Err }
 // MostSaid is how many bytes of what a server said first are looked at.
 const MostSaid = 512
 
-// Greeting returns what a server has said on a new connection if the server has said nothing, a
-// single error, or anything but the protocol of Redis. Greeting returns nil if the server has said
-// more.
-func Greeting(said []byte) *HangUp {
+// ReadHangUp reads what a server said before it ended a new connection. ReadHangUp returns nil
+// unless the server said nothing, a single error, or anything but the protocol of Redis.
+func ReadHangUp(said []byte) *HangUp {
 	switch {
 	case len(said) == 0:
 		return &HangUp{}
@@ -233,7 +231,7 @@ func Greeting(said []byte) *HangUp {
 func (h *HangUp) failure(err error) *Failure {
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Err: err}
 	switch {
-	case h.Foreign && h.Said != "" && (h.Said[0] == 0x15 || h.Said[0] == 0x16):
+	case h.Foreign && h.Said != "" && (h.Said[0] == 0x15 || h.Said[0] == 0x16): // a record of TLS
 		f.Hint = "the server expects TLS"
 	case h.Foreign:
 		f.Hint = "is this the address of a Redis or Valkey server?"
@@ -248,7 +246,7 @@ func (h *HangUp) failure(err error) *Failure {
 	return f
 }
 
-// halfDone is in the error of several_release.lua if the script has released some of the locks.
+// halfDone is in the error of several_release.lua if the script has released some locks.
 const halfDone = "others were released"
 
 // deniedInScript reports whether an error text is a NOPERM for a command that a script calls. Redis

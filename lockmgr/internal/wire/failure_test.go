@@ -32,7 +32,7 @@ func TestFailure_OfASlotThatIsMoving(t *testing.T) {
 	text := "ERR Script attempted to access a non local key in a cluster node script: f00, on @user_script:1. (others were released)"
 	f := serverFailure(textError(text), text)
 	require.Equal(t, core.Maybe, f.Ran)
-	require.True(t, f.Scattered)
+	require.True(t, f.OnlyThis)
 }
 
 // A cluster that is down serves nobody. One that does not serve a slot serves the others.

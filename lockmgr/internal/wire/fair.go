@@ -20,7 +20,7 @@ var _ = register(core.Fair, kind{name: "fair", channel: ChannelPrefix, freed: "0
 	core.VerbTransfer: fairFormat(fairTransfer, readFairTransferred),
 	core.VerbRelease: fairFormat(fairRelease, readFairReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 2 {
-			return untold(&a.Array[1])
+			return unpublished(&a.Array[1])
 		}
 		return nil
 	}),

@@ -165,7 +165,7 @@ func checkRenewed(t *testing.T, a *Answer, n int) {
 	last := 0
 	exceptions := map[int]string{}
 	for _, x := range a.Array {
-		at, text, ok := x.exception()
+		at, text, ok := x.readException()
 		good = good && ok && at > last && at <= n
 		last = at
 		exceptions[at-1] = text

@@ -20,8 +20,8 @@ type health struct {
 	failure    *Failure      // of the newest batch to end, if it got no answer
 	failedAt   time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
-	trip       time.Duration // about the shortest of late; zero before the first
-	shortest   shortest      // of the last half minute, without renewals
+	current    time.Duration // about the shortest answer at present; zero before the first
+	lately     shortest      // of the last half minute, without renewals
 }
 
 const (
@@ -78,13 +78,14 @@ func (h *health) failed() bool {
 func (h *health) took(d, now time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !renews || h.trip == 0 {
-		if h.trip += h.trip / 16; h.trip == 0 || d < h.trip {
-			h.trip = d // it rises slowly when the server is further away, or busier, than before
+	if !renews || h.current == 0 {
+		// A server that is further away, or busier, than before makes current rise slowly.
+		if h.current += h.current / 16; h.current == 0 || d < h.current {
+			h.current = d
 		}
 	}
 	if !renews {
-		h.shortest.note(d, now)
+		h.lately.note(d, now)
 	}
 	if h.usual == 0 {
 		h.usual = d
@@ -93,20 +94,19 @@ func (h *health) took(d, now time.Duration, renews bool) {
 	h.usual += (d - h.usual) / 4
 }
 
-// roundTrip returns about how long a small command takes at least at present, or zero before the
-// first answer.
-func (h *health) roundTrip() time.Duration {
+// currentTrip returns about the shortest round trip at present, or zero before the first answer.
+func (h *health) currentTrip() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.trip
+	return h.current
 }
 
-// distance returns how long a small command has taken at least in the last half minute, or zero
-// before the first. Load that does not last for half a minute makes no server look far away.
-func (h *health) distance() time.Duration {
+// leastTrip returns the shortest round trip of the last half minute, or zero before the first
+// answer. Load that does not last for half a minute makes no server look far away.
+func (h *health) leastTrip() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.shortest.least()
+	return h.lately.least()
 }
 
 // shortest is the shortest of the times that were noted in a period and in the period before.
@@ -140,10 +140,9 @@ func (s *shortest) least() time.Duration {
 //   - The newest batch to end got no answer, and one of three holds: the batch ended during
 //     the wait, it ended within rememberFailure, or commands have been under way ever since, with
 //     pauses of rememberFailure at most.
-//   - A command is under way, and nothing was answered for three quarters of the wait or for
-//     quiet, whichever is shorter. Not for all of the wait: the command was sent a moment
-//     after the caller asked. A silence below leastQuiet, or below three times what answers
-//     usually take, does not count.
+//   - A command is under way, and nothing was answered for quiet, or for three quarters of the
+//     wait: the command was sent a moment after the caller asked. A silence below leastQuiet, or
+//     below three times what answers usually take, does not count.
 func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()

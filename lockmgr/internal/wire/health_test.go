@@ -14,7 +14,7 @@ import (
 // began before it. For later ones it counts for rememberFailure.
 func TestSlotTroubles(t *testing.T) {
 	const at, slot = time.Minute, 7
-	trouble := &Failure{Kind: Unavailable, Scattered: true}
+	trouble := &Failure{Kind: Unavailable, OnlyThis: true}
 	for name, end := range map[string]*Failure{"an answer": nil, "a failure of another kind": {Kind: Permission}} {
 		var s slotTroubles
 		s.note(slot, at, trouble, false)

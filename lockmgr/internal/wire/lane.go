@@ -17,9 +17,9 @@ const (
 	// usualBatches is how many batches are under way at once to a near server. That many senders
 	// have connections of their own.
 	usualBatches = 4
-	// farAway is the round trip of a server that is far away, compared with batchCost: about what a
-	// batch costs us.
-	farAway   = time.Millisecond
+	// farAway is the least round trip of a far server.
+	farAway = time.Millisecond
+	// batchCost is about how long this process is busy with a batch.
 	batchCost = 16 * time.Microsecond
 )
 
@@ -49,9 +49,9 @@ type Lane struct {
 
 	senders [senders]sender // started when first needed
 	roused  int             // senders on their way to take, after rouse
-	batches int             // of senders, those whose batch is under way
+	batches int             // under way, without renewals
 	flying  int             // the tasks of these batches
-	few     int             // with fewer tasks under way, none waits for others: see worthSending
+	window  int             // how many tasks are under way before further tasks wait: see worthSending
 	closed  bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -92,13 +92,13 @@ func NewLane(cfg Config) *Lane {
 	if cfg.Replicas.Acks > 0 {
 		l.confirms = newConfirmer(cfg)
 	}
-	fresh := mostFresh
+	pause := longestPause
 	if cfg.KeepAlive > 0 {
-		fresh = min(fresh, cfg.KeepAlive/2)
+		pause = min(pause, cfg.KeepAlive/2)
 	}
 	for i := range l.senders {
 		s := &l.senders[i]
-		s.shared, s.fresh, s.filled.L = cfg.Server, fresh, &l.mu
+		s.shared, s.maxPause, s.filled.L = cfg.Server, pause, &l.mu
 		if i < usualBatches {
 			s.dial = cfg.Dedicate
 		}
@@ -169,9 +169,9 @@ func (l *Lane) Call(c Command, done func(Answer)) bool {
 	return true
 }
 
-// overdue ends a call that has no answer after the time-out if the server answers no further
-// commands, either. A call that a sender has taken may need several round trips and a dial, so the
-// call goes on until another command has failed.
+// overdue ends a call that has no answer after the time-out if the server answers nothing else,
+// either. A call that a sender has taken may need several round trips and a dial, so the call goes
+// on until another command has failed.
 func (l *Lane) overdue(c *call) {
 	if c.ended.Load() {
 		return
@@ -239,9 +239,9 @@ func (l *Lane) Wait() {
 	}
 }
 
-// sendSoon resumes the sender of renewals if any are queued, and rouses the first free sender of all
-// else if a batch is worth sending. So with little to send only the first sender's connection is
-// used.
+// sendSoon resumes the sender of renewals if any are queued, and rouses the first free sender of
+// all else if a batch is worth sending. So with little to send only the first sender's connection
+// is used.
 func (l *Lane) sendSoon() {
 	if len(l.renewals) > 0 {
 		l.renewer.resume()
@@ -276,18 +276,18 @@ func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 // worthSending reports whether a sender should take a batch of anything but renewals now. While
 // batches are under way, the next batch has at least as many tasks as all of them together, or
 // maxBatch. So each of two callers has round trips of its own, and many callers share few large
-// batches: each batch costs the server and us a system call each way. A far server makes a task
-// wait for long. So a task for a far server waits for others only if all senders are busy, or if so
-// many tasks are under way that one ends within each batchCost.
+// batches: each batch costs the server and us a system call each way. A task for a far server would
+// wait for long. So the task waits only if all senders are busy, or if so many tasks are under way
+// that one ends within each batchCost. The window is that number, and zero for a near server.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
 	switch {
 	case n == 0:
 		return false
-	case l.batches < usualBatches && n >= min(l.flying, maxBatch):
-		return true
+	case l.flying < l.window:
+		return l.batches < senders
 	}
-	return l.flying < l.few && l.batches < senders
+	return l.batches < usualBatches && n >= min(l.flying, maxBatch)
 }
 
 // take waits for tasks other than renewals and moves the tasks of a batch to out: urgent tasks
@@ -299,9 +299,9 @@ func (l *Lane) take(s *sender, out []task) []task {
 	defer l.mu.Unlock()
 	if s.took > 0 { // its last batch has ended
 		l.flying, l.batches, s.took = l.flying-s.took, l.batches-1, 0
-		l.few = 0
-		if far := l.health.distance(); far >= farAway {
-			l.few = int(far / batchCost)
+		l.window = 0
+		if trip := l.health.leastTrip(); trip >= farAway {
+			l.window = int(trip / batchCost)
 		}
 	} else {
 		l.roused-- // its first call: rouse has started it
@@ -334,7 +334,7 @@ func (l *Lane) takeRenewals(s *sender, out []task) []task {
 // has grown, the batch may be too small, so a batch takes at least an eighth of the queue. The
 // mutex is held.
 func (l *Lane) renewalsNow() int {
-	return min(max((1+int(l.health.roundTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
+	return min(max((1+int(l.health.currentTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
 }
 
 // move moves up to most tasks from the front of a queue to out.
@@ -375,20 +375,20 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 		if l.ctx.Err() != nil {
 			// The lane is closed, so nothing is sent. If a dial hung, each batch would wait for the
 			// dial.
-			b.refuse(&Failure{Kind: Closed, Ran: core.No, Final: true})
+			Refuse(b.answers, closedLane)
 		} else {
 			server := s.begin(now)
 			l.exec(server, limit, b, 0)
-			if whole := len(b.commands); b.split() {
-				l.exec(server, limit, b, whole)
+			if sent := len(b.commands); b.split() {
+				l.exec(server, limit, b, sent)
 			}
 			healthy := b.healthy()
 			s.end(l.cfg.Now(), healthy)
 			if !healthy {
 				l.cfg.suspectLayout()
-			}
-			if !healthy && l.cfg.Demoted != nil && b.demoted() {
-				l.cfg.Demoted()
+				if l.cfg.Demoted != nil && b.demoted() {
+					l.cfg.Demoted()
+				}
 			}
 		}
 		l.report(b)
@@ -401,7 +401,7 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	defer limit.finish()
 	commands, answers := b.commands[first:], b.answers[first:]
 	for i := range commands {
-		if c := &commands[i]; c.locks > 0 && c.renews() {
+		if c := &commands[i]; c.ops > 0 && c.renews() {
 			l.renewed.Add(1)
 		}
 	}
@@ -427,6 +427,9 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 	}
 }
 
+// closedLane is the failure of a task that a closed lane did not send.
+var closedLane = &Failure{Kind: Closed, Ran: core.No, Final: true}
+
 // An outcome sums up the tasks of a batch.
 type outcome struct {
 	replies  *core.Replies // to be posted; nil: none
@@ -434,10 +437,10 @@ type outcome struct {
 	passed   int           // tasks that another lane or the confirmer has now
 	answered bool          // the server has answered a task
 	silent   *Failure      // why the server has not answered a task, or nil
-	sentAt   time.Duration // when an operation was sent that the server has answered, or negative
+	sentAt   time.Duration // when an answered operation was sent, or negative
 }
 
-// heard notes whether the server has answered a task.
+// heard notes the end of a task. f is nil or the task's failure.
 func (o *outcome) heard(f *Failure) {
 	o.ended++
 	if f.Unanswered() {
@@ -456,11 +459,11 @@ func (l *Lane) report(b *batch) {
 		t := &b.tasks[i]
 		a := b.answer(t)
 		if l.cfg.passesOn(a) {
-			if l.cfg.group.redirect(*t, a.Failure, l.cfg.key) {
+			if l.cfg.group.redirect(*t, a.Failure, l.cfg.where) {
 				o.passed++
 				continue
 			}
-			a = &Answer{Kind: Failed, Failure: &Failure{Kind: Closed, Ran: core.No, Final: true}} // so are all lanes
+			a = &Answer{Kind: Failed, Failure: closedLane} // all lanes are closed
 		}
 		if t.op == nil {
 			o.heard(a.Failure)

@@ -76,14 +76,14 @@ func TestHealth_RoundTrip(t *testing.T) {
 	h.took(50*ms, 0, true)
 	require.Equal(t, maxRenewals, l.renewalsNow())
 	h.took(ms, 0, false)
-	require.Equal(t, ms, h.roundTrip())
+	require.Equal(t, ms, h.currentTrip())
 	h.ended(1, 0, &Failure{Kind: Unavailable})
-	require.Equal(t, ms, h.roundTrip())
+	require.Equal(t, ms, h.currentTrip())
 	for range 100 { // the server has moved far away
 		h.took(50*ms, 0, false)
 		h.took(ms, 0, true)
 	}
-	require.Equal(t, 50*ms, h.roundTrip())
+	require.Equal(t, 50*ms, h.currentTrip())
 	require.Equal(t, maxRenewals, l.renewalsNow())
 }
 
@@ -91,17 +91,17 @@ func TestHealth_RoundTrip(t *testing.T) {
 func TestHealth_Distance(t *testing.T) {
 	const ms = time.Millisecond
 	var h health
-	require.Zero(t, h.distance())
+	require.Zero(t, h.leastTrip())
 	h.took(2*ms, 0, false)
 	for now := time.Duration(0); now < 2*period; now += ms {
-		require.Equal(t, 2*ms, h.distance())
+		require.Equal(t, 2*ms, h.leastTrip())
 		h.took(50*ms, now, false)
 		h.took(ms, now, true)
 	}
 	h.took(50*ms, 2*period, false)
-	require.Equal(t, 50*ms, h.distance())
+	require.Equal(t, 50*ms, h.leastTrip())
 	h.took(3*ms, 2*period, false)
-	require.Equal(t, 3*ms, h.distance())
+	require.Equal(t, 3*ms, h.leastTrip())
 }
 
 // Releases go before acquires, but do not keep them back for ever.

@@ -16,37 +16,37 @@ import (
 //
 // Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A
 // master refuses an operation for a slot that another master serves. Each master that a refusal
-// names has one more lane, for refused operations.
+// names has one more lane, a stray lane, for refused operations.
 //
 // A lane is made when the layout, or a refusal, first names its master. When the master has served
-// no slot for a minute, and nothing is under way on the lane, the lane is closed. A lane for
-// redirections is closed a minute after the lane was made, when idle. The next redirection makes
-// another lane. Any goroutine may call the methods of Lanes.
+// no slot for a minute, and nothing is under way on the lane, the lane is closed. A stray lane is
+// closed a minute after the lane was made, when idle. The next redirection makes another lane. Any
+// goroutine may call the methods of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
-	astray  *Lane    // the stray lane for refusals that name no other master; nil without Cluster.Node
+	astray  *Lane    // the stray lane for refusals that name no master; nil without Cluster.Node
 
-	mu      sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
-	lanes   []*Lane               // by the numbers of shards; nil: closed
-	number  map[string]int        // of a shard, by the address of its master or by strayPrefix and an address
-	addrs   []string              // the keys of number, by the numbers of shards
-	left    map[int]time.Duration // by the numbers of shards: when the layout first had no slot of it
-	scripts uint64                // the renewal scripts that closed lanes have sent
-	slots   *[Slots]uint16        // the number of the shard of each slot; nil for a single server
-	parts   [][]*core.Op          // the operations of one Submit, by the numbers of shards; reused
-	suspect chan struct{}         // gets a value if the layout may be old; holds one
-	stop    context.CancelFunc
-	done    chan struct{}  // closed when nobody asks for the layout any more
-	closing sync.WaitGroup // of lanes
-	closed  bool
+	mu            sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
+	lanes         []*Lane               // nil: closed; a lane's index is its number
+	number        map[string]int        // of a lane, by its key: a master's address, or strayPrefix and an address
+	keys          []string              // by number
+	slotlessSince map[int]time.Duration // by number: when the layout first had no slot of the master
+	scripts       uint64                // the renewal scripts that closed lanes have sent
+	slots         *[Slots]uint16        // the number of the lane of each slot; nil for a single server
+	parts         [][]*core.Op          // the operations of one Submit, by number; reused
+	suspect       chan struct{}         // gets a value if the layout may be old; holds one
+	stop          context.CancelFunc
+	done          chan struct{}  // closed when nobody asks for the layout any more
+	closing       sync.WaitGroup // of lanes
+	closed        bool
 
 	spreads  spreads
 	troubles slotTroubles
 }
 
-// strayPrefix begins the key of a lane for operations that masters refuse, because another master
-// serves the slot. The address of the other master follows.
+// strayPrefix begins the key of a stray lane: a lane for operations that masters refuse, because
+// another master serves the slot. The address of the other master follows.
 const strayPrefix = "redirected to "
 
 // A Shard is a master of a cluster and the master's slots.
@@ -82,14 +82,13 @@ type Cluster struct {
 	// Moved is called when the layout has changed. Moved must not block.
 	Moved func()
 	// Left is called after each look at the layout, if a master without slots has a lane, or if
-	// there is a lane for redirections. Left must not block. Left may be nil.
+	// there is a stray lane. Left must not block. Left may be nil.
 	Left func()
 	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard.
 	// Queued must not block. Queued may be nil.
 	Queued func(core.Queued)
-	// Gone is called when the lane of a master without slots is closed. shard is the lane's number.
-	// No reply has the number from then on, until another master gets the number. Gone must not
-	// block. Gone may be nil.
+	// Gone is called when the lane of a master without slots is closed. No reply has the shard from
+	// then on, until another master gets the shard. Gone must not block. Gone may be nil.
 	Gone func(shard uint8)
 }
 
@@ -112,7 +111,7 @@ const (
 // server.
 func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 	l := &Lanes{
-		cfg: cfg, cluster: cluster, number: make(map[string]int), left: make(map[int]time.Duration),
+		cfg: cfg, cluster: cluster, number: make(map[string]int), slotlessSince: make(map[int]time.Duration),
 		suspect: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	if cluster == nil {
@@ -122,7 +121,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 	}
 	l.cfg.group, l.cfg.clustered = l, !cluster.OneSlot
 	l.spreads.submit, l.spreads.pass = l.submitPart, cfg.Post
-	l.take(cluster.First)
+	l.applyLayout(cluster.First)
 	if cluster.Node != nil {
 		l.astray = l.add(len(l.lanes), "", l.cfg.Server, true)
 	}
@@ -162,7 +161,7 @@ func (l *Lanes) follow(ctx context.Context) {
 	}
 }
 
-// look asks for the layout, takes the layout over, and reports to the manager what has changed.
+// look asks for the layout, applies the layout, and reports to the manager what has changed.
 func (l *Lanes) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
@@ -170,7 +169,7 @@ func (l *Lanes) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	changed, left, gone := l.take(shards)
+	changed, left, gone := l.applyLayout(shards)
 	if changed {
 		l.cluster.Moved()
 	}
@@ -184,9 +183,9 @@ func (l *Lanes) look(ctx context.Context) {
 	}
 }
 
-// take takes a layout over. A slot without a master stays with its last shard. changed reports
-// whether a slot has another shard than before. For left and gone see closeLeft.
-func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
+// applyLayout puts each slot on the lane of its master. A slot without a master stays on its lane.
+// changed reports whether a slot has another lane than before. For left and gone see closeLeft.
+func (l *Lanes) applyLayout(shards []Shard) (changed, left bool, gone []uint8) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slots := new([Slots]uint16)
@@ -210,9 +209,9 @@ func (l *Lanes) take(shards []Shard) (changed, left bool, gone []uint8) {
 }
 
 // closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way
-// on the lane. A lane for redirections never has a slot. So goroutines and buffers do not pile up
-// as masters are replaced. left reports whether there were lanes whose masters serve no slot. gone
-// are the numbers of the closed lanes, except numbers that a lane still has. The mutex is held.
+// on the lane. A stray lane never has a slot. So goroutines and buffers do not pile up as masters
+// are replaced. left reports whether there were lanes without slots. gone are the shards of the
+// closed lanes, except shards that another lane has, too. The mutex is held.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
@@ -221,32 +220,32 @@ func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 			continue
 		}
 		if serves[n] {
-			delete(l.left, n)
+			delete(l.slotlessSince, n)
 			continue
 		}
 		left = true
-		since, known := l.left[n]
+		since, known := l.slotlessSince[n]
 		if !known {
-			l.left[n] = now
+			l.slotlessSince[n] = now
 			continue
 		}
 		if now-since >= laneRest && lane.idle() {
-			// No operation takes the lane until the layout names the master again. The master gets
-			// another lane by then, and perhaps another number.
-			delete(l.left, n)
-			delete(l.number, l.addrs[n])
-			l.lanes[n], l.addrs[n], l.parts[n] = nil, "", nil
+			// If the layout names the master again, the master gets another lane, and perhaps
+			// another number.
+			delete(l.slotlessSince, n)
+			delete(l.number, l.keys[n])
+			l.lanes[n], l.keys[n], l.parts[n] = nil, "", nil
 			l.scripts += lane.RenewalScripts()
 			l.closing.Go(func() { lane.Close(); lane.Wait() })
 			gone = append(gone, lane.cfg.shard)
 		}
 	}
-	return left, slices.DeleteFunc(gone, func(number uint8) bool {
-		return slices.ContainsFunc(l.lanes, func(lane *Lane) bool { return lane != nil && lane.cfg.shard == number })
+	return left, slices.DeleteFunc(gone, func(shard uint8) bool {
+		return slices.ContainsFunc(l.lanes, func(lane *Lane) bool { return lane != nil && lane.cfg.shard == shard })
 	})
 }
 
-// serving returns which shards have slots, by their numbers. The mutex is held.
+// serving returns which lanes have slots, by number. The mutex is held.
 func (l *Lanes) serving() []bool {
 	serves := make([]bool, len(l.lanes))
 	for _, n := range l.slots {
@@ -255,29 +254,28 @@ func (l *Lanes) serving() []bool {
 	return serves
 }
 
-// ensureLane returns the number of a shard by the address of its master, or by strayPrefix and an
-// address. A new shard gets a lane and the smallest free number. Numbers are used again, because
-// the core has a health for each number. The mutex is held.
+// ensureLane returns the number of the lane with a key. If there is no such lane, ensureLane makes
+// the lane with the smallest free number. Numbers are used again, because the core has a health for
+// each number. The mutex is held.
 func (l *Lanes) ensureLane(key string) int {
-	n, known := l.number[key]
-	if !known {
-		if n = slices.Index(l.lanes, nil); n < 0 {
-			n = len(l.lanes)
-		}
-		l.number[key] = n
-		server, stray := l.cfg.Server, strings.HasPrefix(key, strayPrefix)
-		if l.cluster.Node != nil && !stray {
-			server = l.cluster.Node(key)
-		}
-		l.add(n, key, server, stray)
+	if n, known := l.number[key]; known {
+		return n
 	}
+	n := slices.Index(l.lanes, nil)
+	if n < 0 {
+		n = len(l.lanes)
+	}
+	l.number[key] = n
+	server, stray := l.cfg.Server, strings.HasPrefix(key, strayPrefix)
+	if l.cluster.Node != nil && !stray {
+		server = l.cluster.Node(key)
+	}
+	l.add(n, key, server, stray)
 	return n
 }
 
-// redirect queues a task that the master at an address has refused, because another master serves
-// the slot. f may name the other master. Each named master has a lane of its own, so a master that
-// hangs delays no operation for another. redirect reports whether it took the task. redirect never
-// blocks.
+// redirect is group.redirect. f may name the other master. Each named master has a lane of its own,
+// so a master that hangs delays no operation for another.
 func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 	addr, _ := Redirection(f, asked)
 	lane := l.astray
@@ -302,13 +300,12 @@ func (l *Lanes) queued(op *core.Op, shard uint8) {
 	}
 }
 
-// add makes the lane with a number. The lane sends to server. stray is as in Config. The mutex is
-// held.
+// add makes the lane with a number and a key, which sends to server. The mutex is held.
 func (l *Lanes) add(n int, key string, server Server, stray bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
 	cfg.Server, cfg.Post = server, l.spreads.post
-	cfg.key, cfg.stray, cfg.redirects = key, stray, !stray && l.cluster.Node != nil
+	cfg.stray, cfg.redirects = stray, !stray && l.cluster.Node != nil
 	if l.cluster.Node != nil {
 		cfg.where = strings.TrimPrefix(key, strayPrefix)
 		if strings.HasPrefix(cfg.where, "?:") { // a master that does not know the host has named it
@@ -321,9 +318,9 @@ func (l *Lanes) add(n int, key string, server Server, stray bool) *Lane {
 	}
 	lane := NewLane(cfg)
 	if n == len(l.lanes) {
-		l.lanes, l.addrs, l.parts = append(l.lanes, nil), append(l.addrs, ""), append(l.parts, nil)
+		l.lanes, l.keys, l.parts = append(l.lanes, nil), append(l.keys, ""), append(l.parts, nil)
 	}
-	l.lanes[n], l.addrs[n] = lane, key
+	l.lanes[n], l.keys[n] = lane, key
 	return lane
 }
 
@@ -339,7 +336,7 @@ func (l *Lanes) LookSoon() {
 // inTrouble returns the slots in trouble.
 func (l *Lanes) inTrouble() *slotTroubles { return &l.troubles }
 
-// at returns the number of the shard that a key or a sharded channel is on. The mutex is held.
+// at returns the number of the lane of a key or a sharded channel. The mutex is held.
 func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }
 
 // withLane calls f with the lane of a key. The lane is not closed meanwhile, unless Close is
@@ -362,7 +359,7 @@ func (l *Lanes) Master(key string) string {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.addrs[l.at(key)]
+	return l.keys[l.at(key)]
 }
 
 // Masters returns the addresses of all masters that serve slots, in no order, or nil for a single
@@ -375,7 +372,7 @@ func (l *Lanes) Masters() (all []string) {
 	defer l.mu.RUnlock()
 	for n, serves := range l.serving() {
 		if serves {
-			all = append(all, l.addrs[n])
+			all = append(all, l.keys[n])
 		}
 	}
 	return all
@@ -418,7 +415,8 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 	return spreads
 }
 
-// submitPart queues a part of a spread. An acquire waits at one master at a time.
+// submitPart queues a part of a spread. The parts of an acquire that are under way are at one
+// master, which the core has to know.
 func (l *Lanes) submitPart(op *core.Op) {
 	l.withLane(keyOf(op), func(lane *Lane) {
 		if op.Verb == core.VerbAcquire {
@@ -460,7 +458,7 @@ func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 			f = lane.unconfirmed(name, asked, now)
 		}
 		if l.cluster != nil && l.cluster.Node != nil {
-			f = f.at(l.addrs[l.at(name)])
+			f = f.at(l.keys[l.at(name)])
 		}
 	})
 	if f == nil && l.cluster != nil {

@@ -635,7 +635,7 @@ func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 					for _, key := range commands[i].Keys {
 						in[SlotOf(key)] = true
 					}
-					slots, locks = max(slots, len(in)), max(locks, commands[i].locks)
+					slots, locks = max(slots, len(in)), max(locks, commands[i].ops)
 				}
 			}), cluster)
 			var ops []*core.Op

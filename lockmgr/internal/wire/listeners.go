@@ -6,10 +6,10 @@ package wire
 // no subscribers. The client then publishes the message, or counts, at the master that serves the
 // slot. A message on a classic channel reaches all nodes.
 
-// listen adds a channel to the arguments of a command. All channels of a command follow each other,
-// and have the same message and count. The client publishes "00" and the message where the script
-// has reached nobody: so the script has served no line, see Served.
-func (c *Command) listen(channel, message string, count func(*Answer) (*int64, bool)) {
+// addChannel adds a channel to the arguments of a command. All channels of a command follow each
+// other, and have the same message and count. If the script has reached nobody, the client
+// publishes "00" and the message: the zeros say that no line was served, see Served.
+func (c *Command) addChannel(channel, message string, count func(*Answer) (*int64, bool)) {
 	if c.told.channels == 0 {
 		c.told = listeners{len(c.Args), 0, message, count}
 	}
@@ -17,8 +17,8 @@ func (c *Command) listen(channel, message string, count func(*Answer) (*int64, b
 	c.Args = append(c.Args, channel)
 }
 
-// Unheard returns a command for each channel of a script that has reached nobody, and the place of
-// the script's number of subscribers. The number is unknown until the returned command is answered.
+// Unheard returns a command for each channel of a script that has reached nobody, and a pointer to
+// the script's number of subscribers, which is unknown until the returned command is answered.
 // The answer to a shared command has no number of subscribers, because no shared command goes to
 // the new master.
 func Unheard(commands []Command, answers []Answer) (tell []Command, reached []*int64) {
@@ -55,8 +55,8 @@ func (a *Answer) Subscribers() int64 {
 	return a.Int
 }
 
-// countOfFirst is the count of a script that returns how many subscribers there are, alone or as
-// the first element.
+// countOfFirst is the count of a script that returns the number of subscribers, alone or as the
+// first element.
 func countOfFirst(a *Answer) (*int64, bool) {
 	if a.Begins(Int) {
 		a = &a.Array[0]
@@ -67,8 +67,8 @@ func countOfFirst(a *Answer) (*int64, bool) {
 	return &a.Int, true
 }
 
-// countOfDone is the count of a script that returns a positive number after doing something, and
-// not how many subscribers the message has reached.
+// countOfDone is the count of a script that returns a positive number after doing something, and no
+// number of subscribers. The zero makes Unheard publish.
 func countOfDone(a *Answer) (*int64, bool) {
 	if a.Kind != Int || a.Int < 1 {
 		return nil, false
@@ -76,10 +76,10 @@ func countOfDone(a *Answer) (*int64, bool) {
 	return new(int64), true
 }
 
-// Ours reports whether a script of this library has published a message on the channel of a name:
-// then a 0 comes before the message of Redisson. See line.lua.
+// Ours reports whether a script of this library has published a message on the channel of a name.
+// Such a script puts a 0 before the message of Redisson: see line.lua.
 func Ours(message string) bool { return len(message) > 1 && message[0] == '0' }
 
-// Served reports whether the script of such a message has served the line of the name: else two
-// zeros come first.
+// Served reports whether the script of such a message has served the line of the name. Otherwise
+// the script puts two zeros before the message of Redisson.
 func Served(message string) bool { return Ours(message) && (len(message) == 2 || message[1] != '0') }

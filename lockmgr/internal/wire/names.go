@@ -13,27 +13,27 @@ import (
 // or the name and a suffix. The key of the lock itself is its name. IsReserved knows all prefixes
 // and suffixes.
 const (
-	ChannelPrefix  = "redisson_lock__channel"
-	rwChannel      = "redisson_rwlock"
-	permitsChannel = "redisson_sc"
-	TokenPrefix    = "redisson_lock_token"
-	queuePrefix    = "redisson_lock_queue"   // the queue of a fair lock, and what is beside it
-	deadlinePrefix = "redisson_lock_timeout" // the deadlines of the waiters in the queue
-	latchPrefix    = "redisson_unlock_latch" // the result of one unlock, of Redisson only
-	takenSuffix    = ":timeout"              // the permits that are taken
-	lineSuffix     = ":line"                 // the managers that wait for permits: see line.lua
-	wantsSuffix    = ":wants"                // and how many each wants
-	lockLineSuffix = ":lock_line"            // the managers that wait for a plain or read-write lock: see plain.lua
-	lockWantsEnd   = ":lock_wants"           // and what each wants
-	tagLineSuffix  = ":tag_line"             // the same of a lock whose name has braces
-	tagWantsSuffix = ":tag_wants"
-	readHoldSuffix = ":rwlock_timeout:" // a number follows
-	ProcessPrefix  = "holdfast:manager:"
+	ChannelPrefix   = "redisson_lock__channel"
+	rwChannel       = "redisson_rwlock"
+	permitsChannel  = "redisson_sc"
+	TokenPrefix     = "redisson_lock_token"
+	queuePrefix     = "redisson_lock_queue"   // the queue of a fair lock, and what is beside it
+	deadlinePrefix  = "redisson_lock_timeout" // the deadlines of the waiters in the queue
+	latchPrefix     = "redisson_unlock_latch" // the result of one unlock, of Redisson only
+	takenSuffix     = ":timeout"              // the permits that are taken
+	lineSuffix      = ":line"                 // the managers that wait for permits: see line.lua
+	wantsSuffix     = ":wants"                // and how many each wants
+	lockLineSuffix  = ":lock_line"            // the managers that wait for a plain or read-write lock: see plain.lua
+	lockWantsSuffix = ":lock_wants"           // and what each wants
+	tagLineSuffix   = ":tag_line"             // the same of a lock whose name has braces
+	tagWantsSuffix  = ":tag_wants"
+	readHoldSuffix  = ":rwlock_timeout:" // a number follows
+	ProcessPrefix   = "holdfast:manager:"
 )
 
 var (
 	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
-	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsEnd, tagLineSuffix, tagWantsSuffix}
+	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsSuffix, tagLineSuffix, tagWantsSuffix}
 )
 
 // IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a
@@ -69,8 +69,8 @@ func Channel(name string) string { return beside(ChannelPrefix, name) }
 // TokenKey returns the key of a lock's token counter, which is in the slot of the lock's key.
 func TokenKey(name string) string { return beside(TokenPrefix, name) }
 
-// ownKey returns the key that belongs to a single reader of a read-write lock. For all further
-// holders ownKey returns the name, so that each lock of a command has the same number of keys.
+// ownKey returns the key that belongs to a single reader of a read-write lock. For other holders
+// ownKey returns the name, so that each lock of a command has the same number of keys.
 func ownKey(kind core.Kind, side core.Side, name, holder string) string {
 	if kind != core.ReadWrite || side != core.Shared {
 		return name

@@ -29,7 +29,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 	core.VerbAcquire: permitsFormat(permitsAcquire, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.leaseOnce(e, op)
-		c.managerOnce(e, op, 1)
+		c.managerOnce(e, 1)
 		c.Args = append(c.Args, ChannelOf(core.Permits, op.Name), lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), millis(op.Waits), flag(op.Deaf), strconv.Itoa(op.Permits),
 			strconv.FormatInt(op.Limit, 10), millis(op.Gather), strconv.Itoa(op.Most), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
@@ -37,7 +37,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 	core.VerbTransfer: permitsFormat(permitsTransfer, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.leaseOnce(e, op)
-		c.listen(ChannelOf(core.Permits, op.Name), "", countOfPermits)
+		c.addChannel(ChannelOf(core.Permits, op.Name), "", countOfPermits)
 		c.Args = append(c.Args, wantsKey(op.Name), strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readTransferred),
@@ -47,18 +47,18 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 			joinPermits(e, op, c)
 		},
 		many: permitsRenew, most: maxRenewed, always: true, pick: exception,
-		join: joinPermits, plain: smallEnough,
+		join: joinPermits, sharable: smallEnough,
 		read: readRenewed,
 	},
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
-		c.managerOnce(e, op, 0)
-		c.listen(ChannelOf(core.Permits, op.Name), "1", countOfPermits)
+		c.managerOnce(e, 0)
+		c.addChannel(ChannelOf(core.Permits, op.Name), "1", countOfPermits)
 		c.Args = append(c.Args, lineKey(op.Name), wantsKey(op.Name), decimal(op.ID), flag(op.Leaves), strconv.FormatInt(op.Limit, 10), strconv.Itoa(op.Most), strconv.Itoa(len(op.OtherNumbers)))
 		e.otherPermits(op, c)
 	}, readPermitsReleased).warns(func(a *Answer) *Failure {
 		if a.Kind == Array && len(a.Array) == 3 {
-			return untold(&a.Array[2])
+			return unpublished(&a.Array[2])
 		}
 		return nil
 	}),
@@ -73,7 +73,7 @@ func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func
 			join(e, op, c)
 		},
 		many: s, most: maxPermitOps, always: true, pick: element,
-		plain: smallEnough, join: join, read: read,
+		sharable: smallEnough, join: join, read: read,
 	}
 }
 
@@ -89,9 +89,8 @@ func (c *Command) permitKeys(name string) {
 	c.Keys = append(c.Keys, name, TakenKey(name))
 }
 
-// managerOnce adds what all operations of a command say of the manager, after the first n
-// arguments.
-func (c *Command) managerOnce(e *encoder, op *core.Op, n int) {
+// managerOnce adds the manager after n arguments, unless the command has more arguments already.
+func (c *Command) managerOnce(e *encoder, n int) {
 	if len(c.Args) == n {
 		c.Args = append(c.Args, e.manager)
 	}
@@ -143,8 +142,7 @@ func readPermitsReleased(op *core.Op, a *Answer, r *core.Reply) bool {
 	return true
 }
 
-// countOfPermits is the count of a transfer or a release, whose script has an answer for each of
-// several.
+// countOfPermits is the count of a transfer or a release of permits.
 func countOfPermits(a *Answer) (*int64, bool) {
 	if a.Kind != Array || len(a.Array) != 1 {
 		return nil, false
@@ -162,7 +160,7 @@ func countOfPermits(a *Answer) (*int64, bool) {
 func ReturnPermits(name string, ids []string) Command {
 	c := Command{Script: permitsReturn}
 	c.permitKeys(name)
-	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
+	c.addChannel(ChannelOf(core.Permits, name), "1", countOfDone)
 	c.Args = append(c.Args, lineKey(name), wantsKey(name))
 	c.Args = append(c.Args, ids...)
 	return c
@@ -173,7 +171,7 @@ func ReturnPermits(name string, ids []string) Command {
 func LimitPermits(name, how string, n, limit int) Command {
 	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n), strconv.Itoa(limit)}}
 	c.permitKeys(name)
-	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
+	c.addChannel(ChannelOf(core.Permits, name), "1", countOfDone)
 	return c
 }
 
@@ -182,7 +180,7 @@ func LimitPermits(name, how string, n, limit int) Command {
 func DeletePermits(name string) Command {
 	c := Command{Script: permitsDelete}
 	c.permitKeys(name)
-	c.listen(ChannelOf(core.Permits, name), "1", countOfDone)
+	c.addChannel(ChannelOf(core.Permits, name), "1", countOfDone)
 	return c
 }
 
@@ -236,7 +234,7 @@ func (p *TakenPermit) Hold() (key, number string) {
 	return ProcessPrefix + hex.EncodeToString([]byte(p.ID[:8])), strconv.FormatUint(binary.BigEndian.Uint64(low[:]), 10)
 }
 
-// ReadPermits reads the answer to InspectPermits. ok is false if a is no answer to InspectPermits.
+// ReadPermits reads the answer to InspectPermits. ok is false for the answer to another command.
 func ReadPermits(a *Answer) (s PermitsState, ok bool) {
 	v := a.Array
 	if !a.Begins(Text, Int, Int, Int) || len(v)%2 != 0 {
@@ -282,7 +280,7 @@ func (e *encoder) permitOwner() string {
 	return e.owner
 }
 
-// permitHolder returns the IDs of a hold's permits without their positions.
+// permitHolder returns the first part of the IDs of a hold's permits: all but the position.
 func (e *encoder) permitHolder(n uint64) string {
 	owner := e.permitOwner()
 	var low [8]byte

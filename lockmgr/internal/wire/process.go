@@ -24,15 +24,15 @@ func GetProcess(key string, most int) Command {
 	return Command{Args: []string{"GETRANGE"}, Keys: []string{key}, Rest: []string{"0", strconv.Itoa(most - 1)}}
 }
 
-// Scan returns the command that reads some keys that match a pattern and have a type, from a cursor
-// on, which begins with "0". ReadScan reads the answer. The server looks at about 1,000 of its
-// keys, even if no key matches. A star is at the end of a pattern, or in TakenPattern.
+// Scan returns the command that reads some keys that match a pattern and have a type. The first
+// cursor is "0", and ReadScan returns the next. The server looks at about 1,000 of its keys, even
+// if no key matches. A star is at the end of a pattern, or in TakenPattern.
 func Scan(cursor, pattern, kind string) Command {
 	return Command{Args: []string{"SCAN", cursor, "MATCH", pattern, "COUNT", "1000", "TYPE", kind}}
 }
 
-// ReadScan reads the answer to Scan. The walk is over if the next cursor is "0". ok is false if a
-// is no answer to Scan.
+// ReadScan reads the answer to Scan. The walk is over if the next cursor is "0". ok is false for
+// the answer to another command.
 func ReadScan(a *Answer) (next string, keys []string, ok bool) {
 	if !a.is(Text, Array) && !a.is(Text, Nil) {
 		return "", nil, false

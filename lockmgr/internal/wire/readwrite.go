@@ -33,7 +33,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			if op.Side == core.Shared {
 				message = "1" // the script publishes it if the entry was a writer's
 			}
-			c.listen(ChannelOf(op.Kind, op.Name), message, countOfFirst)
+			c.addChannel(ChannelOf(op.Kind, op.Name), message, countOfFirst)
 		},
 		read: readTransferredSide,
 	},
@@ -52,7 +52,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			c.Keys = append(c.Keys, op.Name)
 			c.Args = append(c.Args, e.lineOfRelease(op), tagged(op.Name))
 			e.others(op, c)
-			c.listen(ChannelOf(op.Kind, op.Name), "1", countOfShared)
+			c.addChannel(ChannelOf(op.Kind, op.Name), "1", countOfShared)
 		},
 		read: func(op *core.Op, a *Answer, r *core.Reply) bool {
 			if a.is(Int) { // others still read
@@ -61,12 +61,12 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 			}
 			return readReleased(op, a, r)
 		},
-		warning: untold,
+		warning: unpublished,
 	},
 }})
 
-// readTransferredSide is readTransferred for a read-write lock, whose script may tell that a writer
-// waits for the readers.
+// readTransferredSide is readTransferred for a read-write lock, whose script may add that a writer
+// waits.
 func readTransferredSide(op *core.Op, a *Answer, r *core.Reply) bool {
 	if op.Side == core.Shared && a.is(Int, Text, Int) {
 		r.WriterWaits = true
@@ -90,11 +90,11 @@ const WriterEnd = ":write"
 // of a read-write lock. The answer is Nil if the record has none of the fields.
 func ForceEntries(name string, fields []string) Command {
 	c := Command{Script: rwRelease, Keys: []string{name}, Args: append([]string{"force", tagged(name)}, fields...)}
-	c.listen(ChannelOf(core.ReadWrite, name), "1", countOfFirst)
+	c.addChannel(ChannelOf(core.ReadWrite, name), "1", countOfFirst)
 	return c
 }
 
-// sideWord is the mode of a record that an entry of a side is in.
+// sideWord returns the scripts' word for a side.
 func sideWord(s core.Side) string {
 	if s == core.Shared {
 		return "read"
@@ -102,7 +102,7 @@ func sideWord(s core.Side) string {
 	return "write"
 }
 
-// joinEntry adds an entry to a command whose first argument is the lease of all.
+// joinEntry adds an entry to a command whose first argument is the lease of all entries.
 func joinEntry(e *encoder, op *core.Op, c *Command) {
 	c.leaseOnce(e, op)
 	holder := e.holder(op.Number)

@@ -17,8 +17,8 @@ import (
 //	replies ──▶ queue ──▶ renew the leases ──▶ write, WAIT ──▶ enough replicas ──▶ Post
 //	                                                └────────▶ too few: Post a failure
 //
-// WAIT counts the replicas that have the newest write of WAIT's own connection, and so everything
-// before. The operations were sent over other connections. So the confirmer renews the leases,
+// WAIT counts the replicas that have the newest write of WAIT's own connection, and so all earlier
+// writes. The operations were sent over other connections. So the confirmer renews the leases,
 // which shows that the records are at the server of its connection. A renewal writes nothing if the
 // record lives longer. So one more script, written, makes a write before WAIT.
 //
@@ -34,23 +34,22 @@ type confirmer struct {
 	usedAt     time.Duration  // when own was last used
 	background sync.WaitGroup // connections that are being closed
 
-	mu      sync.Mutex
-	own     Connection  // nil: none
-	opening *connecting // the call of connect under way; nil: none
-	filled  sync.Cond
-	replies []core.Reply
-	waiting []*core.Op // whose replies are being confirmed
-	closed  bool
+	mu         sync.Mutex
+	own        Connection  // nil: none
+	opening    *connecting // the call of connect under way; nil: none
+	filled     sync.Cond
+	replies    []core.Reply
+	confirming []*core.Op // whose replies are being confirmed
+	closed     bool
 
-	failure *Failure      // of the newest question to the replicas, if it failed
-	failed  time.Duration // when that was
+	failure  *Failure      // of the newest wait for replicas, or nil
+	failedAt time.Duration // when that was
 }
 
 // written makes a write before WAIT.
 var written = newScript("written")
 
-// vouches reports whether, because of a reply, the core trusts a record for longer, or takes the
-// record for another holder's or another side's.
+// vouches reports whether a reply confirms a record with a new lease, holder or side.
 func vouches(r *core.Reply) bool {
 	switch r.Op.Verb {
 	case core.VerbAcquire, core.VerbTransfer, core.VerbRenew:
@@ -114,9 +113,9 @@ func (c *confirmer) run() {
 		}
 		failure := c.confirm(b, held)
 		c.mu.Lock()
-		clear(c.waiting)
-		c.waiting = c.waiting[:0]
-		c.failure, c.failed = failure, c.cfg.Now()
+		clear(c.confirming)
+		c.confirming = c.confirming[:0]
+		c.failure, c.failedAt = failure, c.cfg.Now()
 		c.mu.Unlock()
 		replies := repliesPool.Get().(*core.Replies)
 		replies.Replies = append(replies.Replies, held...)
@@ -134,7 +133,7 @@ func (c *confirmer) run() {
 func (c *confirmer) shrink() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = nil
+	c.confirming = nil
 	if len(c.replies) == 0 {
 		c.replies = nil
 	}
@@ -151,7 +150,7 @@ func (c *confirmer) take(out []core.Reply) []core.Reply {
 	clear(c.replies)
 	c.replies = c.replies[:0]
 	for i := range out {
-		c.waiting = append(c.waiting, out[i].Op)
+		c.confirming = append(c.confirming, out[i].Op)
 	}
 	return out
 }
@@ -166,9 +165,9 @@ func (c *confirmer) unconfirmed(name string, asked, now time.Duration) *Failure 
 	// The operations are not answered yet, so nobody changes them.
 	late := func(op *core.Op) bool { return now-op.Sent >= leastQuiet && hasName(op, name) }
 	switch {
-	case slices.ContainsFunc(c.waiting, late), slices.ContainsFunc(c.replies, func(r core.Reply) bool { return late(r.Op) }):
+	case slices.ContainsFunc(c.confirming, late), slices.ContainsFunc(c.replies, func(r core.Reply) bool { return late(r.Op) }):
 		return &Failure{Kind: TooFew, Ran: core.Maybe, Err: errLateReplicas}
-	case c.failure != nil && c.failed >= max(asked, now-rememberFailure):
+	case c.failure != nil && c.failedAt >= max(asked, now-rememberFailure):
 		return c.failure
 	}
 	return nil
@@ -186,10 +185,10 @@ var (
 // takenAway is the failure of an operation whose record was gone when the confirmer renewed the
 // lease: by a forced unlock, or since a failover lost the record. takenAway concerns no further
 // lock, and neither the server nor its replicas.
-var takenAway = &Failure{Kind: TooFew, Scattered: true, Err: errTaken}
+var takenAway = &Failure{Kind: TooFew, OnlyThis: true, Err: errTaken}
 
 // confirm renews the leases and waits for replicas. A reply without a confirmation becomes a
-// failure. confirm returns the failure of the question to the replicas, or nil.
+// failure. confirm returns the failure of the wait, or nil.
 func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 	renewals := make([]core.Op, len(held))
 	b.tasks = b.tasks[:0]
@@ -207,7 +206,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			f = unrenewed(b, &b.tasks[i])
 		}
 		if op := held[i].Op; f == takenAway && c.cfg.Now()-op.Sent >= op.Lease {
-			continue // its lease is over: the core finds that out, and fails this request only
+			continue // the lease is over, so the core fails this request only
 		}
 		if f != nil {
 			if f.Kind != TooFew || f == takenAway {
@@ -217,11 +216,11 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 				c.cfg.Demoted()
 			}
 			r := &held[i]
-			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, OnlyThis: f.Scattered, Err: c.cfg.Error(f)}
+			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, OnlyThis: f.OnlyThis, Err: c.cfg.Error(f)}
 		}
 	}
 	if failure == takenAway {
-		return nil // a later wait that ends did not wait for replicas
+		return nil // says nothing about the replicas
 	}
 	return failure
 }
@@ -233,9 +232,9 @@ func unrenewed(b *batch, t *task) *Failure {
 	decode(t.op, a, &r, func(*Failure) error { return nil })
 	switch {
 	case a.Failure != nil:
-		f := *inPassing(a.Failure)
-		f.Scattered = f.Scattered || f.Final // the server has answered, and only this record is in trouble
-		f.Final = false                      // the operation itself has succeeded
+		f := *movingSlot(a.Failure)
+		f.OnlyThis = f.OnlyThis || f.Final // the server has answered, and only this record is in trouble
+		f.Final = false                    // the operation itself has succeeded
 		return &f
 	case r.Ran != core.Yes || !r.OK:
 		return takenAway
@@ -243,21 +242,21 @@ func unrenewed(b *batch, t *task) *Failure {
 	return nil
 }
 
-// ask renews the leases of a batch, and waits for replicas if a lease was renewed. ask returns nil,
-// or why the whole batch has failed.
+// ask renews the leases of a batch, and waits for replicas if a lease was renewed. ask returns the
+// failure of the whole batch, or nil.
 func (c *confirmer) ask(b *batch) *Failure {
 	if c.ctx.Err() != nil {
 		return &Failure{Kind: Closed, Final: true}
 	}
 	if c.connect == nil {
-		return &Failure{Kind: Unavailable, Scattered: true, Err: errMovingSlot}
+		return &Failure{Kind: Unavailable, OnlyThis: true, Err: errMovingSlot}
 	}
 	own, f := c.open()
 	if f != nil {
 		return f
 	}
 	defer func() { c.usedAt = c.cfg.Now() }()
-	if found, f := c.write(own, b); f != nil || !found {
+	if wrote, f := c.renewAndWrite(own, b); !wrote {
 		return f
 	}
 	wait := Command{Args: []string{"WAIT", strconv.Itoa(c.cfg.Replicas.Acks), millis(c.cfg.Replicas.Timeout)}, blocks: true}
@@ -273,25 +272,26 @@ func (c *confirmer) ask(b *batch) *Failure {
 	return nil
 }
 
-// write renews the leases of a batch, and then writes at a record whose lease was renewed. found
-// reports whether there was such a record: if not, unrenewed has the reason of each operation. f is
-// why no replica can be asked.
-func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
+// renewAndWrite renews the leases of a batch, and then writes at a record whose lease was renewed.
+// f is the failure of the write. If no lease was renewed, nothing is written, and f is nil:
+// unrenewed has the reason of each operation.
+func (c *confirmer) renewAndWrite(own Connection, b *batch) (wrote bool, f *Failure) {
 	last := len(b.commands)
 	b.commands = append(b.commands, Command{Script: written, Keys: []string{recordOf(b.tasks[0].op)}})
 	b.makeAnswers()
 	c.execFrom(own, b, 0)
-	if whole := len(b.commands); b.split() {
-		c.execFrom(own, b, whole)
+	if sent := len(b.commands); b.split() {
+		c.execFrom(own, b, sent)
 	}
 	a := &b.answers[last]
 	if a.Failure == nil && a.Int == 1 {
 		return true, nil
 	}
+	// The first record is gone, or forbidden.
 	renewed := slices.IndexFunc(b.tasks, func(t task) bool { return unrenewed(b, &t) == nil })
-	if renewed >= 0 { // the first record is gone, or forbidden: a becomes the answer for another
+	if renewed >= 0 {
 		b.commands[last].Keys[0] = recordOf(b.tasks[renewed].op)
-		c.exec(own, c.cfg.Timeout, b.commands[last:last+1], b.answers[last:last+1])
+		c.exec(own, c.cfg.Timeout, b.commands[last:last+1], b.answers[last:last+1]) // a is the new answer
 	}
 	switch {
 	case a.Failure.Unanswered():
@@ -300,7 +300,7 @@ func (c *confirmer) write(own Connection, b *batch) (found bool, f *Failure) {
 	case renewed < 0:
 		return false, nil
 	case a.Failure != nil:
-		return false, inPassing(a.Failure)
+		return false, movingSlot(a.Failure)
 	case a.Int != 1:
 		return false, takenAway
 	}
@@ -315,11 +315,10 @@ func recordOf(op *core.Op) string {
 	return keyOf(op)
 }
 
-// inPassing returns the failure of an operation that could not be confirmed because its slot has
-// moved, or f.
-func inPassing(f *Failure) *Failure {
+// movingSlot returns f, or the failure of an operation whose slot has moved if f is a redirection.
+func movingSlot(f *Failure) *Failure {
 	if f.Elsewhere {
-		return &Failure{Kind: Unavailable, Scattered: true, Err: f.Err}
+		return &Failure{Kind: Unavailable, OnlyThis: true, Err: f.Err}
 	}
 	return f
 }

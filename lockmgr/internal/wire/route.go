@@ -10,9 +10,9 @@ const (
 	// connection before a sender opens a connection of its own. A manager that locks seldom needs
 	// none.
 	dedicateAfter = 32
-	// mostFresh is the longest pause after which a connection is used again. After a longer silence
-	// the connection may be dead, and the client's ping may be under way on the connection.
-	mostFresh = 250 * time.Millisecond
+	// longestPause is the longest pause after which a connection is used again. After a longer
+	// pause the connection may be dead, and the client's ping may be under way on the connection.
+	longestPause = 250 * time.Millisecond
 	// idleTime is how often a route looks whether its connection was used. The route closes an
 	// unused connection.
 	idleTime = time.Second
@@ -32,16 +32,16 @@ const (
 //	  ▲                                │                │ a failure that may concern
 //	  └────────── dial failed ─────────┴────────────────┘ all, a pause, or a minute
 //
-// The sender itself writes to its own connection and reads from its own connection. On the shared
-// connection two goroutines of the client write and read, and waking both takes a quarter of the
-// time of a command. No command waits for a dial, or for a connection to be closed: the shared
-// connection serves meanwhile.
+// The sender itself writes to its own connection and reads from it. On the shared connection two
+// goroutines of the client write and read, and waking both takes a quarter of the time of a
+// command. No command waits for a dial, or for a connection to be closed: the shared connection
+// serves meanwhile.
 //
 // Renewals take the shared connection.
 type route struct {
-	shared Server
-	dial   func() (Connection, error) // nil: there is the shared one only
-	fresh  time.Duration              // at most mostFresh
+	shared   Server
+	dial     func() (Connection, error) // nil: there is the shared one only
+	maxPause time.Duration              // at most longestPause
 
 	background sync.WaitGroup // dials, and connections that are being closed
 
@@ -66,13 +66,14 @@ func (r *route) begin(now time.Duration) Server {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now-r.ended > r.fresh {
+	stale := now-r.ended > r.maxPause
+	if stale {
 		r.answered = 0
 	}
 	switch {
 	case r.own == nil:
 		return r.shared
-	case now-r.ended > r.fresh, now-r.opened > oldest:
+	case stale, now-r.opened > oldest:
 		r.drop()
 		return r.shared
 	}

@@ -44,7 +44,7 @@ type routeWorld struct {
 func inRoute(t *testing.T, test func(t *testing.T, w *routeWorld)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &routeWorld{t: t, start: time.Now(), dials: make(chan chan *countedServer, 9)}
-		w.shared, w.fresh = &w.common, mostFresh
+		w.shared, w.maxPause = &w.common, longestPause
 		w.dial = func() (Connection, error) {
 			answer := make(chan *countedServer)
 			w.dials <- answer
@@ -121,7 +121,7 @@ func TestRoute_SeldomUsed(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
 		for range 10 {
 			w.batch(dedicateAfter-1, true)
-			time.Sleep(mostFresh + time.Millisecond)
+			time.Sleep(longestPause + time.Millisecond)
 		}
 		w.requireNoDial()
 	})
@@ -193,11 +193,11 @@ func TestRoute_PauseLeavesTheOwnConnection(t *testing.T) {
 	inRoute(t, func(t *testing.T, w *routeWorld) {
 		c := w.open()
 		for range 5 {
-			time.Sleep(mostFresh)
+			time.Sleep(longestPause)
 			w.batch(1, true)
 		}
 		c.requireCounts(t, 5, 0)
-		time.Sleep(mostFresh + time.Millisecond)
+		time.Sleep(longestPause + time.Millisecond)
 		w.batch(1, true)
 		c.requireCounts(t, 5, 1)
 

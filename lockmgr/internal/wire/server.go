@@ -58,8 +58,7 @@ type Config struct {
 	// Lanes sets the fields below, for a lane to a master of a cluster.
 
 	group     group  // nil: a single server
-	key       string // of the lane in its group
-	redirects bool   // commands that the master refuses, because another has the slot, go to the group
+	redirects bool   // a command for a slot of another master goes to the group
 	shard     uint8  // the number of its shard
 	clustered bool   // the locks that share a command must be in one slot
 	stray     bool   // the lane is for refused commands: Server finds the master of each
@@ -72,9 +71,9 @@ type Config struct {
 type group interface {
 	// LookSoon makes the group look at the layout soon.
 	LookSoon()
-	// redirect takes a task that the lane with a key has for another server, and the failure that
-	// says so, and reports whether it took the task.
-	redirect(t task, f *Failure, key string) bool
+	// redirect takes a task that the master at the address asked has refused with f, because
+	// another master serves the slot. redirect returns false after Close.
+	redirect(t task, f *Failure, asked string) bool
 	// inTrouble returns the slots in trouble.
 	inTrouble() *slotTroubles
 }

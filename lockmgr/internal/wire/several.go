@@ -57,7 +57,7 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 			c.Args = append(c.Args, strconv.Itoa(len(op.Items)))
 			c.words(op.Items)
 			for i := range op.Items {
-				c.listen(ChannelOf(op.Items[i].Kind, op.Items[i].Name), "1", countOfSeveral)
+				c.addChannel(ChannelOf(op.Items[i].Kind, op.Items[i].Name), "1", countOfSeveral)
 			}
 			c.prefixes(op.Items)
 			c.Args = append(c.Args, e.lineOfRelease(op))
@@ -66,7 +66,7 @@ var _ = register(core.Several, kind{name: "set", formats: [verbs]format{
 		read: readReleasedSeveral,
 		warning: func(a *Answer) *Failure {
 			if a.Kind == Array && len(a.Array) > 3 && a.Array[3].Text != "" {
-				return untold(&a.Array[3])
+				return unpublished(&a.Array[3])
 			}
 			return nil
 		},

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -48,12 +49,7 @@ var crcTable = func() (table [256]uint16) {
 
 // SameSlot reports whether all keys of a command are in one slot.
 func (c *Command) SameSlot() bool {
-	for _, key := range c.Keys[min(1, len(c.Keys)):] {
-		if SlotOf(key) != SlotOf(c.Keys[0]) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Keys, func(key string) bool { return SlotOf(key) != SlotOf(c.Keys[0]) })
 }
 
 // keyOf returns a key of an operation.

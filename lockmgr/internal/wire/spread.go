@@ -26,9 +26,9 @@ import (
 // waiters are told. If this release is not confirmed, the reply says that the command may have run.
 // The core then looks for the records as after any lost reply.
 //
-// A set may stand in the line of the item that refused its last try. If this try is refused by an
-// earlier part, it sends nothing to the slot of that item. So the undo also sends a release there,
-// which leaves the line: else the line would wait for a set that waits elsewhere.
+// A set may stand in the line of the item that refused its last try. If an earlier part refuses the
+// next try, the acquire does not reach that item. So the undo also sends a release to the slot of
+// that item, which leaves the line: else the line would wait for a set that waits elsewhere.
 //
 // An acquire that gathers keeps what it has got before the refusal. The parts have the short lease
 // of the gathering. When the last part is taken, renewals give all parts the requested lease.
@@ -57,12 +57,12 @@ const (
 
 // A part is what a spread does in one slot.
 type part struct {
-	op    core.Op
-	items []core.Item
-	at    []int // the positions of the items in the set
-	lane  int   // when the spread began
-	reply core.Reply
-	token []int64 // taken by the acquire, one for each item
+	op     core.Op
+	items  []core.Item
+	at     []int // the indices of the items in the set
+	lane   int   // when the spread began
+	reply  core.Reply
+	tokens []int64 // taken by the acquire, one for each item
 }
 
 // partOf is a part by its index.
@@ -112,8 +112,8 @@ func (s *spread) start() {
 	s.send(s.op.Verb, func(int) bool { return true })
 }
 
-// takeNext sends the acquires for the next slot. The first try of a set, which keeps nothing and
-// stands in no line, sends those for the next slots of one master at once.
+// takeNext sends the acquire for the next slot. The first try of a set, which keeps nothing and
+// stands in no line, sends the acquires for all next slots of one master at once.
 func (s *spread) takeNext() {
 	s.step = stepTake
 	from := s.next
@@ -159,29 +159,30 @@ func (s *spread) answer(index int, r *core.Reply) (end core.Reply, ended bool) {
 	defer s.mu.Unlock()
 	p := &s.parts[index]
 	if s.step == stepTake {
-		p.token = r.Tokens
+		p.tokens = r.Tokens
 	}
-	if s.step != stepUndo {
+	switch {
+	case s.step != stepUndo:
 		p.reply = *r
-	} else if r.Ran != core.Yes && !s.inLineUnreached(index) { // the server forgets a position
-		s.end = s.inDoubt(s.end, r)
+	case r.Ran != core.Yes && !s.inLineUnreached(index): // a position in a line ends by itself
+		s.end = s.notUndone(s.end, r)
 	}
 	if s.left--; s.left > 0 {
 		return end, false
 	}
 	switch s.step {
 	case stepTake:
-		return s.taken()
+		return s.afterTake()
 	case stepExtend:
-		return s.extended()
+		return s.afterExtend()
 	case stepUndo:
 		return s.end, true
 	}
 	return s.combined(), true
 }
 
-// inDoubt returns the reply to give when a part could not be undone.
-func (s *spread) inDoubt(end core.Reply, undo *core.Reply) core.Reply {
+// notUndone returns the reply to give when a part could not be undone. end is the reply before.
+func (s *spread) notUndone(end core.Reply, undo *core.Reply) core.Reply {
 	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.Maybe, Split: true, Shard: undo.Shard, Err: undo.Err}
 	if end.Ran != core.Yes {
 		out.Shard, out.Err, out.Final = end.Shard, end.Err, end.Final
@@ -189,14 +190,14 @@ func (s *spread) inDoubt(end core.Reply, undo *core.Reply) core.Reply {
 	return out
 }
 
-// taken goes on when a master has answered.
-func (s *spread) taken() (end core.Reply, ended bool) {
+// afterTake goes on when a master has answered.
+func (s *spread) afterTake() (end core.Reply, ended bool) {
 	asked := s.parts[:s.next]
 	refused := -1
 	for i := range asked {
 		switch r := &asked[i].reply; {
 		case r.Ran != core.Yes:
-			return s.undo(s.failed(asked, r), 0)
+			return s.undo(s.failure(asked, r), 0)
 		case !r.OK && (refused < 0 || r.OtherKind && !asked[refused].reply.OtherKind):
 			refused = i
 		}
@@ -219,25 +220,20 @@ func (s *spread) taken() (end core.Reply, ended bool) {
 	return s.granted(), true
 }
 
-// undo releases what was taken, or may have been, of the parts from index from on, and leaves the
-// line in which the set may stand if the acquire did not get there. end is the reply to give then.
+// undo releases what was taken, or may have been taken, of the parts from index from on, and leaves
+// the line in which the set may stand if the acquire did not get there. end is the reply to give
+// after the undo.
 func (s *spread) undo(end core.Reply, from int) (core.Reply, bool) {
 	tookAll := s.step == stepExtend // the replies are those of the renewals
 	undone := func(i int) bool {
 		return i >= from && (tookAll || s.parts[i].mayHaveTaken()) || s.inLineUnreached(i)
 	}
-	s.end = end
-	for i := range s.parts {
-		if undone(i) {
-			s.step = stepUndo
-			s.send(core.VerbRelease, undone)
-			return end, false
-		}
-	}
-	return end, true
+	s.step, s.end = stepUndo, end
+	s.send(core.VerbRelease, undone)
+	return end, s.left == 0
 }
 
-// mayHaveTaken reports whether the acquire of a part may have taken something, by its reply.
+// mayHaveTaken reports whether, by its reply, the acquire of a part may have taken something.
 func (p *part) mayHaveTaken() bool {
 	switch r := &p.reply; {
 	case r.Op == nil: // the acquire was not sent
@@ -256,8 +252,8 @@ func (s *spread) inLineUnreached(i int) bool {
 	return i >= s.next && (at == core.AnyItem || slices.Contains(s.parts[i].at, at-1))
 }
 
-// refusal returns the reply that others have an item of a part. item is the index of the item. The
-// parts before are taken.
+// refusal returns the reply that others have an item of the part at index. item is the index of the
+// item in the part. The parts before are taken.
 func (s *spread) refusal(index, item int) core.Reply {
 	s.op.Sent = earliest(s.parts[:s.next])
 	p := &s.parts[index]
@@ -274,16 +270,13 @@ func (s *spread) refusal(index, item int) core.Reply {
 	}
 }
 
-// failed returns the reply that a part has failed. r is the reply of the first failed part. The
-// operation did not run if no part of it can have.
-func (s *spread) failed(asked []part, r *core.Reply) core.Reply {
+// failure returns the reply that a part has failed. r is the reply of that part. The operation may
+// have run if a part may have run, or has run and will not be undone.
+func (s *spread) failure(asked []part, r *core.Reply) core.Reply {
 	s.op.Sent = earliest(asked)
 	out := core.Reply{Op: s.op, ID: s.op.ID, Ran: core.No, Split: true, Shard: r.Shard, Err: r.Err, Final: r.Final, OnlyThis: r.OnlyThis}
 	for i := range asked {
-		switch q := &asked[i].reply; {
-		case q.Ran == core.Maybe:
-			out.Ran = core.Maybe
-		case q.Ran == core.Yes && s.step != stepTake: // else it will be undone
+		if ran := asked[i].reply.Ran; ran == core.Maybe || ran == core.Yes && s.step != stepTake {
 			out.Ran = core.Maybe
 		}
 	}
@@ -298,7 +291,7 @@ func (s *spread) granted() core.Reply {
 		out.Tokens = make([]int64, len(s.op.Items))
 		for i := range s.parts {
 			for k, at := range s.parts[i].at {
-				out.Tokens[at] = s.parts[i].token[k]
+				out.Tokens[at] = s.parts[i].tokens[k]
 			}
 		}
 		out.Token = out.Tokens[0]
@@ -306,17 +299,16 @@ func (s *spread) granted() core.Reply {
 	return out
 }
 
-// extended goes on after the renewals of what was gathered. A part that was gone by then counts as
-// refused: that part and those after it are given back, and the next try, which follows at once,
-// takes them again. The reply says Gathered even if no part is left: else the core would begin the
-// time of the gathering anew. After that time a try keeps nothing. If the lease is too short for
-// the server, the grant of such a try comes too late, and its request fails.
-func (s *spread) extended() (end core.Reply, ended bool) {
+// afterExtend goes on after the renewals of what was gathered. A part that was gone by then counts
+// as refused: that part and all later parts are given back, and the next try, which follows at
+// once, takes them again. The reply says Gathered even if no part is left: else the core would
+// begin the time of the gathering anew, for ever if the lease is too short for the server.
+func (s *spread) afterExtend() (end core.Reply, ended bool) {
 	gone := -1
 	for i := range s.parts {
 		switch r := &s.parts[i].reply; {
 		case r.Ran != core.Yes:
-			out := s.failed(s.parts, r)
+			out := s.failure(s.parts, r)
 			out.Ran = core.Maybe // the acquires have run
 			return out, true
 		case !r.OK && gone < 0:
@@ -349,13 +341,11 @@ func (s *spread) combined() core.Reply {
 		out.Partly = out.Partly || r.Partly
 		out.Subscribers = max(out.Subscribers, r.Subscribers)
 		out.HandedOn = out.HandedOn || r.HandedOn
-		if out.Err == nil && r.Err != nil {
-			out.Err = r.Err
-		}
+		out.Err = cmp.Or(out.Err, r.Err)
 	}
 	switch lost := s.op.Verb == core.VerbRenew && !all; {
-	case failed != nil && !lost: // a part that is gone is a loss, whatever the others are
-		return s.failed(s.parts, failed)
+	case failed != nil && !lost: // a lost part counts more than a failed part
+		return s.failure(s.parts, failed)
 	case s.op.Verb == core.VerbRenew:
 		out.OK, out.Subscribers = all, 0
 	default:
@@ -374,7 +364,7 @@ func earliest(parts []part) time.Duration {
 	return at
 }
 
-// spreads are the spreads under way on the lanes of a cluster.
+// spreads are all spreads under way.
 type spreads struct {
 	// submit queues a part on the lane of its slot. submit must not block.
 	submit func(*core.Op)
@@ -409,8 +399,8 @@ func (all *spreads) remove(s *spread) {
 	all.count.Store(int32(len(all.parts)))
 }
 
-// post is the Post of the lanes of a cluster. post keeps the replies of parts, and passes on what
-// is left.
+// post is the Post of the lanes of a cluster. post keeps the replies of parts, and passes on the
+// other replies, and the replies to spreads that have ended.
 func (all *spreads) post(replies *core.Replies) {
 	if all.count.Load() == 0 {
 		all.pass(replies)

@@ -45,7 +45,7 @@ func (s *setServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
 		for _, key := range c.Keys {
 			require.Equal(s.t, SlotOf(c.Keys[0]), SlotOf(key), "a command has keys of one slot")
 		}
-		s.ran = append(s.ran, Command{Script: c.Script, Keys: slices.Clone(c.Keys), Args: slices.Clone(c.Args), items: c.items, locks: c.locks})
+		s.ran = append(s.ran, Command{Script: c.Script, Keys: slices.Clone(c.Keys), Args: slices.Clone(c.Args), items: c.items, ops: c.ops})
 		verb, names := s.verb(c), c.names()
 		if s.before != nil {
 			if f := s.before(verb, names); f != nil {

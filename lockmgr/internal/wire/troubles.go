@@ -20,8 +20,7 @@ type slotTrouble struct {
 	at      time.Duration
 }
 
-// none reports whether no slot is in trouble. If so, the end of an operation without a failure need
-// not be noted.
+// none reports whether no slot is in trouble. If so, only failures need be noted.
 func (s *slotTroubles) none() bool { return s.count.Load() == 0 }
 
 // note notes the end of an operation in a slot. f is nil if the operation was answered. stray is
@@ -32,7 +31,7 @@ func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, stray bool)
 	switch {
 	case f == nil || f.Kind != Unavailable:
 		delete(s.of, slot)
-	case f.Scattered || stray:
+	case f.OnlyThis || stray:
 		if s.of == nil {
 			s.of = make(map[int]slotTrouble)
 		}
