@@ -1,5 +1,5 @@
 -- acquire.lua takes a free lock, or one that this manager's own owners hold,
--- for a new owner. It also takes a lock that is kept for an ended hold, of any manager, if that is named.
+-- for a new owner. It also takes a lock that is kept for an ended hold of any manager, if ARGV names the hold.
 --
 -- KEYS[1]   lock             hash: owner -> 1
 -- KEYS[2]   token counter    only when ARGV[2] > 0
@@ -63,7 +63,7 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
 redis.call('HSET', key, ARGV[4], 1)
-if ours ~= 4 or ttl < tonumber(ARGV[1]) then
+if ours ~= 4 or ttl < tonumber(ARGV[1]) then -- 4: the record has the new owner already
   local set = redis.pcall('PEXPIRE', key, ARGV[1])
   if type(set) == 'table' then
     -- A lock without an end would be worse than none.

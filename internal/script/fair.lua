@@ -52,8 +52,8 @@
 -- that wait run more often. After a longer silence the next script notes the waits of all
 -- members again.
 --
--- Our places lower no deadline when they leave. So a manager that died delays those
--- behind it no longer than a place lasts. The clock is that of the server.
+-- A place that leaves lowers no deadline. So a manager that died delays the members behind
+-- it no longer than a place lasts. The clock is that of the server.
 --
 -- # Grants by message
 --
@@ -140,8 +140,8 @@ local function place(number)
   return manager .. ':' .. number .. ':f'
 end
 
--- known reports whether a member is of this library.
-local function known(member)
+-- ofUs reports whether a member is of this library.
+local function ofUs(member)
   return string.sub(member, -2) == ':f'
 end
 
@@ -157,14 +157,14 @@ end
 -- plain reports whether a field is of a plain lock of this library, whose managers have UUIDs of
 -- version 8. Redisson's clients have UUIDs of version 4, and their records do not show the kind.
 local function plain(field)
-  return field and not known(field) and string.find(field, '^%x+%-%x+%-8%x+%-%x+%-%x+:') == 1
+  return field and not ofUs(field) and string.find(field, '^%x+%-%x+%-8%x+%-%x+%-%x+:') == 1
 end
 
--- number returns the number of a place of this manager, or nil. A text that place
+-- ownNumber returns the number of a place of this manager, or nil. A text that place
 -- does not return, such as manager:nan:f, is none. Nor is a number above 10^15: Lua
 -- would round it.
-local function number(member)
-  if known(member) and string.sub(member, 1, #manager + 1) == manager .. ':' then
+local function ownNumber(member)
+  if ofUs(member) and string.sub(member, 1, #manager + 1) == manager .. ':' then
     local digits = string.match(string.sub(member, #manager + 2, -3), '^[1-9]%d*$')
     if digits and #digits <= 15 then
       return tonumber(digits)
@@ -191,8 +191,8 @@ local function head()
   return top
 end
 
--- move moves the deadline of a member, if it has one. The member keeps what it has to wait, if a place
--- has left to which its deadline belonged: sum is the sum of the waits until its own has ended.
+-- move moves the deadline of a member, if it has one, but not back to before now + sum. sum is the sum of
+-- the waits up to the member's own.
 local function move(member, by, sum)
   local till = deadline(member)
   if till then
@@ -222,14 +222,14 @@ local function note()
     end
     previous = nil
   end
-  while previous and not known(previous) do
+  while previous and not ofUs(previous) do
     unread[#unread + 1] = previous
     previous = redis.call('LINDEX', queue, -1 - #unread)
   end
   local last, more = nil, 0
   for i = #unread, 1, -1 do
     local member = unread[i]
-    if known(member) then
+    if ofUs(member) then
       last = nil
     else
       last = last or deadline(previous)
@@ -268,30 +268,29 @@ local function ownerOf(member)
   return string.match(member, '^(.*):%d+:f$') or member
 end
 
--- silent reports whether the manager of a place has run no script for two fifths of ARGV[2] since
--- grantTo tried to serve it: it has died, or hangs.
+-- silent reports whether the manager of a place has run no script for two fifths of ARGV[2] after
+-- grantTo tried to serve it: the manager has died, or hangs.
 local function silent(member)
   local till = string.match(redis.call('HGET', waits, '@' .. ownerOf(member)) or '', '^%d+ (%d+)$')
   return till and tonumber(till) <= now
 end
 
--- clean removes what is over: the first members if their deadlines are or their managers are
--- silent, the first of our places if their numbers are, and the places that leave. If the first member
--- is a place, nothing is before it any more. Then its deadline is no later than a place
--- lasts, and those of Redisson's members behind it move with it.
+-- clean removes first members whose deadlines are over, whose managers are silent, or whose numbers
+-- of this manager are over, and the places that leave. If the first member is then a place, its deadline
+-- is no later than a place lasts, and the deadlines of Redisson's members behind it move with it.
 local function clean()
   while true do
     local first = head()
     if not first then
       break
     end
-    local n, till = number(first), deadline(first)
-    if till and till > now and not (n and n < before) and not (known(first) and not n and silent(first)) then
+    local n, till = ownNumber(first), deadline(first)
+    if till and till > now and not (n and n < before or ofUs(first) and not n and silent(first)) then
       break
     end
     change('LPOP', queue)
     redis.call('ZREM', deadlines, first)
-    if not known(first) then
+    if not ofUs(first) then
       redis.call('HDEL', waits, first)
     end
   end
@@ -306,13 +305,13 @@ local function clean()
     if redis.call('EXISTS', waits, deadlines) > 0 then -- a write lets later ones pass without memory
       redis.call('DEL', waits, deadlines)
     end
-  elseif known(first) then
+  elseif ofUs(first) then
     local over = (deadline(first) or now) - now - life
     if over > 0 then
       move(first, -over, life)
       local sum = 0
       for _, member in ipairs(redis.call('LRANGE', queue, 1, -1)) do
-        if known(member) then
+        if ofUs(member) then
           break
         end
         sum = sum + count(redis.call('HGET', waits, member))
@@ -343,10 +342,10 @@ local function listed()
   return out
 end
 
--- join adds the places that join the queue. mine is left out if it needs none, or has
--- the lock already: refresh would let it take a place from others of ours. A place
--- that has a deadline is in the queue already, unless the queue has lost it: a script
--- that moves the deadlines looks for it there.
+-- join adds the places that join the queue. mine, if given, does not join: it needs no place, or has
+-- the lock already, and refresh would give it the position of another place. A place that has a
+-- deadline is in the queue already, unless the queue has lost it: a script that moves the deadlines
+-- looks for it there.
 local function join(mine)
   local there = ARGV[4] == '1' and #joining > 0 and listed()
   local till
@@ -376,7 +375,7 @@ local function refresh(mine)
     return 0
   end
   for _, member in ipairs(redis.call('LRANGE', queue, 0, -1)) do
-    local n = number(member)
+    local n = ownNumber(member)
     if n and n < before then
       redis.call('ZREM', deadlines, member)
       change('LREM', queue, 1, member)
@@ -390,14 +389,14 @@ local function refresh(mine)
   local all = redis.call('LRANGE', queue, 0, -1)
   local at, ours, till, sorted, by = {}, {}, {}, true, 0
   for i, member in ipairs(all) do
-    local n = number(member)
+    local n = ownNumber(member)
     if n then
       if (noted['sum'] or 0) > 0 then
         by = now + sum + life - (deadline(member) or now + sum + life)
       end
       sorted = sorted and (#ours == 0 or ours[#ours] < n)
       at[#at + 1], ours[#ours + 1], till[#till + 1] = i, n, decimal(now + sum + life)
-    elseif not known(member) then
+    elseif not ofUs(member) then
       there[member] = true
       sum = sum + (noted[member] or 300000)
       if by ~= 0 then
@@ -410,14 +409,14 @@ local function refresh(mine)
   if not sorted then
     table.sort(ours)
   end
-  local moved, count, without = {}, 0, true
+  local moved, left, without = {}, 0, true
   for i = 1, #ours do
     local member = place(decimal(ours[i]))
     all[at[i]] = member
     if member == mine then
       without = false
     else
-      count = count + 1
+      left = left + 1
     end
     moved[#moved + 1], moved[#moved + 2] = till[i], member
     if #moved == 1000 or i == #ours then
@@ -443,7 +442,7 @@ local function refresh(mine)
   if without then
     redis.call('ZREM', deadlines, mine)
   end
-  if count < tonumber(ARGV[5]) then
+  if left < tonumber(ARGV[5]) then
     return 1
   end
   return 0
@@ -456,19 +455,19 @@ end
 local function expire()
   local first = head()
   if first then
-    local ttl = known(first) and waitsAhead() == 0 and life or 1000000000000
+    local ttl = ofUs(first) and waitsAhead() == 0 and life or 1000000000000
     redis.pcall('PEXPIRE', deadlines, decimal(ttl))
     redis.pcall('PEXPIRE', queue, decimal(ttl))
   end
 end
 
--- front returns the number of the last of our places that are first without a gap,
--- or 0. It looks at 64 members.
+-- front returns the number of the last of our places before the first other member, or 0. It looks at
+-- 64 members.
 local function front()
   local last, first = 0, head()
-  if first and number(first) then
+  if first and ownNumber(first) then
     for _, member in ipairs(redis.call('LRANGE', queue, 0, 63)) do
-      local n = number(member)
+      local n = ownNumber(member)
       if not n then
         break
       end
@@ -484,7 +483,7 @@ local function mixed()
     return 1
   end
   local field = holder()
-  if field and not known(field) then
+  if field and not ofUs(field) then
     return 1
   end
   return 0
@@ -496,12 +495,12 @@ end
 -- that message only.
 local function tell()
   local first = head()
-  if not first or number(first) then
+  if not first or ownNumber(first) then
     return 0
   end
-  if known(first) then
+  if ofUs(first) then
     for _, member in ipairs(redis.call('LRANGE', queue, 1, 63)) do
-      if not known(member) then
+      if not ofUs(member) then
         redis.pcall('PUBLISH', channel .. ':' .. member, '0')
         break
       end
@@ -560,7 +559,7 @@ end
 -- returns what tell returns, or 1.
 local function serve()
   local first = head()
-  if ARGV[16] ~= '1' and first and known(first) and not number(first) and grantTo(first) then
+  if ARGV[16] ~= '1' and first and ofUs(first) and not ownNumber(first) and grantTo(first) then
     return 1
   end
   return tell()

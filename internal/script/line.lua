@@ -29,11 +29,10 @@
 -- Nobody overtakes: a request gets free permits if as many are left for all managers before its own.
 -- So the first manager keeps what is free until that is enough, and nobody who needs many starves.
 --
--- A script that has line.lua and leaves permits free tells the managers for which they are, on a
--- channel of each manager. The other scripts tell all managers, on the channel of the name. A manager
+-- A script that has line.lua and leaves permits free tells the managers that may take the permits, each
+-- on a channel of its own. The other scripts tell all managers, on the channel of the name. A manager
 -- that should listen, and does not, loses its position at once. A manager that runs no script loses
--- it after a time that is longer than managers wait between two tries, or two seconds after it was
--- told. Both keys expire if no manager joins for so long.
+-- its position at till. Both keys expire if no manager joins for so long.
 --
 -- Clients of Redisson join no line. A message on the channel of the name is for them. A script that
 -- has served the line puts a 0 before the message: '00' for '0', '05' for '5'. Then no manager of this
@@ -55,7 +54,7 @@ if not clock[1] then
   return clock -- an error: the user may not ask
 end
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local patience = 2000 -- of the first manager with one that was told: as long as managers wait between two tries
+local patience = 2000 -- how long a told manager keeps its position: as long as managers wait between two tries
 
 -- positionOf returns what the hash says of a manager, or nil if the manager is not in the line.
 local function positionOf(wants, manager)
@@ -85,7 +84,7 @@ local function at(line, wants, i)
   end
 end
 
--- ahead returns how many permits the managers before one need. It stops at more than most.
+-- ahead returns how many permits the managers before manager need. It stops at more than most.
 local function ahead(line, wants, channel, manager, most)
   local sum, i = 0, 0
   while sum <= most do
@@ -134,8 +133,8 @@ local function leave(line, wants, manager, id)
   end
 end
 
--- tell tells the managers for which permits are free. A manager that may be deaf counts as told. The
--- field of a manager that was told loses its note: the manager asks.
+-- tell tells the managers that may take free permits. A manager that may be deaf counts as told. The
+-- field of a manager that was told loses its note, because the manager asks.
 local function tell(line, wants, channel, free)
   local i = 0
   while true do

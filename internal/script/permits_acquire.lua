@@ -85,7 +85,7 @@ local function acquire(counter, taken, first)
       return false -- a copy of this has run
     end
   end
-  if not free then -- those that are taken count
+  if not free then
     free = limit - redis.call('ZCARD', taken) -- negative if more are taken than the limit
     redis.call('SET', counter, free)
   end

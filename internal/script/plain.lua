@@ -2,7 +2,7 @@
 
 local whole = 1000000 -- permits of a lock that is free
 
--- beside returns the name of a key of a lock's line. The locks "a" and "{a}", and permits, have
+-- beside returns the name of a key of a lock's line. The lock "a", the lock "{a}" and permits "a" have
 -- different lines.
 local function beside(key, what)
   if string.find(key, '{', 1, true) then
@@ -45,8 +45,8 @@ local function publish(channel, message)
   return told > 0 and outsiders(channel) or told
 end
 
--- refused returns what an acquire returns to a manager that others come before. left is for how many
--- milliseconds the others have the lock.
+-- refused returns the answer of a refused acquire. left is for how many milliseconds others have the lock.
+-- joined is set if the manager stands in the line as it wants.
 local function refused(want, left, joined)
   if joined or want == '' then
     return left

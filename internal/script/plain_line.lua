@@ -37,9 +37,9 @@ local function tokenOf(counter, reads)
 end
 
 -- give records the first manager of the line as the holder of a free lock, and tells it so: see Grants
--- by message in fair.lua, whose message this is. It returns the lease of the grant, and whether the holder
--- reads, or nil if it can't. If clients subscribe that can stand in no line, nobody is granted by message:
--- they could never be first.
+-- by message in fair.lua, which has the same message. It returns the lease of the grant, and whether the holder
+-- reads, or nil if it can't. While clients that can stand in no line subscribe, nobody is granted a lock by
+-- message: those clients could never be first.
 local function give(key)
   local line, wants, channel, counter, tag = keysOf(key)
   local first, n, _, _, flags, note = at(line, wants, 0)
@@ -64,7 +64,7 @@ local function give(key)
   if done == 1 then
     done = redis.pcall('PUBLISH', channel .. ':' .. first, grant .. ' ' .. redis.sha1hex(secret .. key .. ' ' .. grant))
   end
-  if type(done) == 'table' or done == 0 then
+  if type(done) == 'table' or done == 0 then -- an error, or nobody hears
     redis.call('DEL', key)
     redis.pcall('DEL', tag .. ':' .. holder .. ':rwlock_timeout:1')
     return
@@ -127,8 +127,8 @@ local function enter(key, want, n)
   return true
 end
 
--- stay makes a write that changes nothing, if there is a manager in want that stands in the line. So later
--- writes of the script pass without memory.
+-- stay makes a write that changes nothing if the manager in want stands in the line. So later writes of the
+-- script pass without memory.
 local function stay(key, want)
   local manager = string.match(want, '^%S+')
   local _, wants = keysOf(key)
@@ -164,7 +164,7 @@ local function refusal(key, want, n, free)
   if redis.call('EXISTS', key) == 1 then -- by a grant, or others read
     return redis.call('PTTL', key), true
   end
-  -- All who came before may be gone: serve has found that nobody hears them.
+  -- If serve has found that nobody hears the managers before it, the manager may take the lock.
   return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left, true
 end
 
@@ -180,14 +180,14 @@ end
 -- released serves the line of a plain lock from which an owner was removed, and tells the clients that
 -- stand in no line. It returns what release.lua returns.
 local function released(key, channel, owner, want)
-  local free = type(redis.pcall('DEL', key)) == 'number' -- a record has one holder: what is left has none
+  local deleted = type(redis.pcall('DEL', key)) == 'number' -- any fields that are left are no holders
   local line, wants = keysOf(key)
   local manager = string.match(owner, '^(.*):%d+$')
   if redis.pcall('HEXISTS', wants, manager) == 1 then
-    pcall(remove, line, wants, manager) -- who has the lock is in no line: a late copy has joined
+    pcall(remove, line, wants, manager) -- the holder stands in no line: a late copy has joined
   end
   local ok, left, given = false, nil, false
-  if free then
+  if deleted then
     ok, left, given = pcall(serve, key, whole)
   end
   -- After a grant the lock is taken, and nobody needs to know.
@@ -195,7 +195,7 @@ local function released(key, channel, owner, want)
   return ok and left and {told, joinBehind(key, want)} or told
 end
 
--- yield leaves the line of a lock although the manager wants the lock, and serves the line.
+-- yield leaves the line of a lock that the manager still wants, and serves the line.
 local function yield(key, want)
   local line, wants = keysOf(key)
   local manager = string.match(want, '^%S+')

@@ -1,4 +1,4 @@
--- readers.lua is in the scripts of read-write locks and of sets. Of readers' keys that are missing see
+-- readers.lua is in the scripts of read-write locks and of sets. For missing keys of readers see
 -- readwrite_acquire.lua.
 
 -- timeout returns the name of a reader's own key.
@@ -6,13 +6,13 @@ local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
--- alive reports whether a reader's own key exists.
+-- alive reports whether a reader's own key exists. The second EXISTS fails if the key is at the other master.
 local function alive(key, own)
   return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
 
--- entries returns the fields of the record of a read-write lock, and which of them are not others': mode, and what
--- the holders in ARGV[first..last] have.
+-- entries returns the fields of the record of a read-write lock, and a set with mode and the fields of the
+-- holders in ARGV[first..last].
 local function entries(key, first, last)
   local mine = {mode = true}
   for i = first, last do
@@ -21,7 +21,7 @@ local function entries(key, first, last)
   return redis.call('HGETALL', key), mine
 end
 
--- taken reports whether others than mine have a read-write lock: a writer, or a reader whose own key exists.
+-- taken reports whether others have a read-write lock: a writer, or a reader whose own key exists.
 local function taken(key, prefix, fields, mine)
   for f = 1, #fields, 2 do
     local holder = not mine[fields[f]] and fields[f]
@@ -64,17 +64,17 @@ local function giveUp(key, prefix, first, last)
     elseif writes then
       left, longest = true, math.max(longest, before)
     else
-      local longer = -2
+      local life = -2
       for i = 1, tonumber(fields[f + 1]) or 0 do
         local own = timeout(prefix, fields[f], i)
         local ttl = redis.call('PTTL', own)
         if ttl == -2 then
-          redis.call('EXISTS', key, own)
+          redis.call('EXISTS', key, own) -- fails if the key is at the other master
         end
-        longer = math.max(longer, ttl)
+        life = math.max(life, ttl)
       end
-      if longer >= 0 then
-        left, longest = true, math.max(longest, longer)
+      if life >= 0 then
+        left, longest = true, math.max(longest, life)
       else
         dead[#dead + 1] = fields[f]
       end

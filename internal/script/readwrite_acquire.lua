@@ -27,10 +27,10 @@
 -- Safe to repeat: what an earlier run has left is among the holders that are
 -- removed first, as by a release.
 --
--- The readers' keys are no KEYS, as only the record says which there are. While a slot
--- of a cluster is moved, a reader's key may be at the other master. It must not count as
--- expired. So a key that is missing is looked for once more, together with the record: a
--- server that has only some keys of a command fails it then, and the script with it.
+-- The readers' keys are no KEYS, because only the record names the readers. While a slot
+-- of a cluster is moved, a reader's key may be at the other master, and must not count as
+-- expired. So a missing key is looked for again, together with the record: a server that has
+-- only some keys of a command fails the command, and so the script.
 local key, side, lease, want, prefix = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[4], ARGV[5]
 local n = side == 'read' and 1 or whole
 
@@ -40,6 +40,7 @@ local others, ours, wrote, ttl = false, false, false, -1
 if mode then
   ours, wrote, others = giveUp(key, prefix, 6, #ARGV)
   if not ours then
+    -- A reader that joins readers does not ask whether they are alive.
     others = mode == 'read' and side == 'read' or taken(key, prefix, entries(key, 6, #ARGV))
   elseif wrote then
     mode = 'read'

@@ -12,9 +12,9 @@
 --         integer     given up; how many subscribers the message reached
 --         bulk string given up, but the message could not be published: why
 --
--- Safe to repeat: the second run returns nil. Those who wait are told, as they may know another end.
--- It may shorten the record's life. So no unanswered acquire may be able to create one of these owners.
--- A server that is out of memory refuses the other name. The record then keeps its name, and ends
+-- Safe to repeat: the second run returns nil. Waiters are told, because they may know another end.
+-- The script may shorten the record's life. So no unanswered acquire may be able to create one of these
+-- owners. A server that is out of memory refuses the new entry. The record then keeps its owner, and ends
 -- in time all the same.
 local key = KEYS[1]
 for i = 4, #ARGV - 1 do

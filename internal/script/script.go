@@ -14,8 +14,8 @@ var files embed.FS
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The
 // first match counts. If channels is set, the script also begins with a variable channels, the
 // first part of the names of the channels, and with the function theLine, which the script calls
-// only if there is a line. theLine returns functions, or an error, of which the functions are nil:
-// the script goes on without the line.
+// only if there is a line. theLine returns a table of functions, or an error, which has no such
+// functions: all calls by pcall fail, and the script goes on without the line.
 var begins = []struct {
 	scripts, parts, channels string
 }{
@@ -39,10 +39,10 @@ var begins = []struct {
 func Text(name string) string {
 	text := read(name)
 	for _, b := range begins {
-		switch {
-		case !strings.HasPrefix(name, b.scripts):
+		if !strings.HasPrefix(name, b.scripts) {
 			continue
-		case b.channels != "":
+		}
+		if b.channels != "" {
 			text = "local function theLine()\n" + read("line") + read("server") + read("plain_line") +
 				"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n" + text
 		}

@@ -33,8 +33,8 @@ local first, last = 2 * n + 6, #ARGV -- the holders, the new one first
 local stride = #KEYS / n
 local line -- the functions of the lines, if there are any
 
--- lock returns the key of lock i, the prefix of its readers' keys, and how it is wanted. The functions of
--- the line are about that lock from then on.
+-- lock returns the key of lock i, the prefix of its readers' keys, and how it is wanted: only the key if
+-- further arguments follow the call. From then on, the functions of the line are about that lock.
 local function lock(i)
   local want = ARGV[i + 4]
   channels = want == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'
@@ -90,7 +90,7 @@ local function blocked(i)
   end
 end
 
--- take makes lock i the new holder's, which blocked has found to be possible.
+-- take gives lock i to the new holder. blocked has returned nil.
 local function take(i, lease)
   local key, prefix, want = lock(i)
   local holder = ARGV[first]
@@ -136,8 +136,8 @@ local function give(i)
   end
 end
 
--- takeAll takes the locks at these positions, and leaves their lines. A record without an end would be worse
--- than none, so an error gives all of them back.
+-- takeAll takes the locks at some positions, and leaves their lines. After an error it gives all of the locks
+-- back, because a record without an end would be worse than none.
 local function takeAll(which, lease)
   for t, i in ipairs(which) do
     local ok, err = pcall(take, i, lease)
@@ -153,8 +153,8 @@ local function takeAll(which, lease)
   end
 end
 
--- Most often none of the locks has a record or a line, which one command tells.
 local free, names, refused = {}, {}, nil
+-- Most often none of the locks has a record or a line, which one command tells.
 for i = 1, n do
   local key = lock(i)
   names[2 * i - 1], names[2 * i] = key, beside(key, 'line')

@@ -6,8 +6,8 @@
 -- Returns 1   written
 --         0   there is no record, and nothing was written
 --
--- Safe to repeat. The first HDEL and ZREM remove nothing. After such a write the server refuses no other
--- one of the script for lack of memory.
+-- Safe to repeat. The first HDEL and ZREM remove nothing. After its first write a script is not refused
+-- for lack of memory.
 local key = KEYS[1]
 if redis.call('EXISTS', key) == 0 then
   return 0
