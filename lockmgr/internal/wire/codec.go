@@ -174,6 +174,25 @@ func (f *format) shares(op *core.Op) bool {
 	return f.many != nil && (f.sharable == nil || f.sharable(op))
 }
 
+// oneOrMany returns the format of a script that serves one operation or several.
+func oneOrMany(
+	s *Script, most int, pick func(a *Answer, i, n int) Answer,
+	join func(*encoder, *core.Op, *Command), read func(*core.Op, *Answer, *core.Reply) bool,
+) format {
+	return format{
+		write: func(e *encoder, op *core.Op, c *Command) {
+			c.reset(s)
+			join(e, op, c)
+		},
+		many: s, most: most, always: true, pick: pick, join: join, read: read,
+	}
+}
+
+func (f format) shareIf(sharable func(op *core.Op) bool) format {
+	f.sharable = sharable
+	return f
+}
+
 func (f format) warns(warning func(a *Answer) *Failure) format {
 	f.warning = warning
 	return f

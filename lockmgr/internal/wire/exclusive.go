@@ -58,15 +58,7 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 		},
 		read: readTransferred,
 	},
-	core.VerbRenew: {
-		write: func(e *encoder, op *core.Op, c *Command) {
-			c.reset(renew)
-			joinLease(e, op, c)
-		},
-		many: renew, most: maxRenewed, always: true, pick: exception,
-		join: joinLease,
-		read: readRenewed,
-	},
+	core.VerbRenew: renewFormat(renew, joinLease),
 	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(release)
@@ -88,6 +80,11 @@ var _ = register(core.Exclusive, kind{name: "plain", channel: ChannelPrefix, fre
 		warning: unpublished,
 	},
 }})
+
+// renewFormat returns the format of a script that renews one lease or several.
+func renewFormat(s *Script, join func(*encoder, *core.Op, *Command)) format {
+	return oneOrMany(s, maxRenewed, exception, join, readRenewed)
+}
 
 // terms writes the key, the lease and the number of tokens of an acquire or a transfer, and the key
 // of the token counter if the operation asks for tokens.

@@ -24,15 +24,7 @@ var _ = register(core.Fair, kind{name: "fair", channel: ChannelPrefix, freed: "0
 		}
 		return nil
 	}),
-	core.VerbRenew: {
-		write: func(e *encoder, op *core.Op, c *Command) {
-			c.reset(renew)
-			joinFairLease(e, op, c)
-		},
-		many: renew, most: maxRenewed, always: true, pick: exception,
-		join: joinFairLease,
-		read: readRenewed,
-	},
+	core.VerbRenew: renewFormat(renew, joinFairLease),
 }})
 
 // fairFormat returns the format of a script that begins with fair.lua.

@@ -41,15 +41,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 		c.Args = append(c.Args, wantsKey(op.Name), strconv.Itoa(op.Permits), strconv.Itoa(1+len(op.OtherNumbers)), e.permitHolder(op.Number))
 		e.otherPermits(op, c)
 	}, readTransferred),
-	core.VerbRenew: {
-		write: func(e *encoder, op *core.Op, c *Command) {
-			c.reset(permitsRenew)
-			joinPermits(e, op, c)
-		},
-		many: permitsRenew, most: maxRenewed, always: true, pick: exception,
-		join: joinPermits, sharable: smallEnough,
-		read: readRenewed,
-	},
+	core.VerbRenew: renewFormat(permitsRenew, joinPermits).shareIf(smallEnough),
 	core.VerbRelease: permitsFormat(permitsRelease, func(e *encoder, op *core.Op, c *Command) {
 		c.permitKeys(op.Name)
 		c.managerOnce(e, 0)
@@ -67,14 +59,7 @@ var _ = register(core.Permits, kind{name: "permits", channel: permitsChannel, fo
 // permitsFormat returns the format of a script that serves one operation or several, and answers
 // with an array.
 func permitsFormat(s *Script, join func(*encoder, *core.Op, *Command), read func(*core.Op, *Answer, *core.Reply) bool) format {
-	return format{
-		write: func(e *encoder, op *core.Op, c *Command) {
-			c.reset(s)
-			join(e, op, c)
-		},
-		many: s, most: maxPermitOps, always: true, pick: element,
-		sharable: smallEnough, join: join, read: read,
-	}
+	return oneOrMany(s, maxPermitOps, element, join, read).shareIf(smallEnough)
 }
 
 // mostMembers is how many members of the set an operation may look for if the operation is to share

@@ -37,15 +37,7 @@ var _ = register(core.ReadWrite, kind{name: "read-write", channel: rwChannel, fr
 		},
 		read: readTransferredSide,
 	},
-	core.VerbRenew: {
-		write: func(e *encoder, op *core.Op, c *Command) {
-			c.reset(rwRenew)
-			joinEntry(e, op, c)
-		},
-		many: rwRenew, most: maxRenewed, always: true, pick: exception,
-		join: joinEntry,
-		read: readRenewed,
-	},
+	core.VerbRenew: renewFormat(rwRenew, joinEntry),
 	core.VerbRelease: {
 		write: func(e *encoder, op *core.Op, c *Command) {
 			c.reset(rwRelease)
