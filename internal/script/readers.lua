@@ -11,6 +11,15 @@ local function alive(key, own)
   return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
 end
 
+-- takeTokens takes n fencing tokens, and returns the last as text: a Lua number has 53 bits. A reader takes
+-- none, and gets the last one that was taken: it takes one if there is none. takeTokens fails, before it
+-- writes, if the counter is no number.
+local function takeTokens(counter, side, n)
+  local last = side == 'read' and redis.call('GET', counter)
+  redis.call('INCRBY', counter, last and 0 or side == 'read' and 1 or n)
+  return last or redis.call('GET', counter)
+end
+
 -- entries returns the fields of the record of a read-write lock, and a set with mode and the fields of the
 -- holders in ARGV[first..last].
 local function entries(key, first, last)

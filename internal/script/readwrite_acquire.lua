@@ -65,13 +65,7 @@ end
 if line then
   pcall(line.stay, key, want)
 end
-local last
-if ARGV[3] ~= '0' then
-  last = side == 'read' and redis.call('GET', KEYS[2])
-  -- A counter that is no number fails this, before the record is written.
-  redis.call('INCRBY', KEYS[2], last and 0 or side == 'read' and 1 or ARGV[3])
-  last = last or redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
-end
+local last = ARGV[3] ~= '0' and takeTokens(KEYS[2], side, ARGV[3]) -- before the record is written
 if side == 'read' then
   -- Before the record is written: the old master of a slot takes no new key.
   redis.call('SET', timeout(prefix, ARGV[6], 1), 1, 'PX', ARGV[2])

@@ -63,13 +63,7 @@ local function longest()
 end
 local newLife = not recorded and longest() -- all is read before anything is written
 redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
-local last
-if ARGV[3] ~= '0' then
-  last = side == 'read' and redis.call('GET', KEYS[2])
-  -- A counter that is no number fails this, before the record is written.
-  redis.call('INCRBY', KEYS[2], last and 0 or side == 'read' and 1 or ARGV[3])
-  last = last or redis.call('GET', KEYS[2])
-end
+local last = ARGV[3] ~= '0' and takeTokens(KEYS[2], side, ARGV[3]) -- before the record is written
 if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)
 else

@@ -194,10 +194,7 @@ local tokens = nil
 if ARGV[3] ~= '0' then
   tokens = {}
   for i = 1, n do
-    local counter = KEYS[i * stride]
-    local last = ARGV[i + 4] == 'read' and redis.call('GET', counter)
-    redis.call('INCRBY', counter, last and 0 or 1) -- fails if the counter is no number
-    tokens[i] = last or redis.call('GET', counter) -- as text: a Lua number has 53 bits
+    tokens[i] = takeTokens(KEYS[i * stride], ARGV[i + 4], 1)
   end
 end
 return takeAll(free, ARGV[1]) or tokens or false
