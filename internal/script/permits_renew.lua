@@ -16,10 +16,10 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local till = now + tonumber(ARGV[1])
 
-local function renew(taken, n, holder)
-  local longer = {}
-  for i = 0, n - 1 do
-    local member = holder .. string.char(math.floor(i / 256), i % 256)
+local function renew(i)
+  local taken, n, holder, longer = KEYS[2 * i], tonumber(ARGV[2 * i]), ARGV[2 * i + 1], {}
+  for p = 0, n - 1 do
+    local member = holder .. string.char(math.floor(p / 256), p % 256)
     local score = tonumber(redis.call('ZSCORE', taken, member) or 0)
     if score <= now then
       return false
@@ -39,18 +39,4 @@ local function renew(taken, n, holder)
   return true
 end
 
-local out = {}
-for i = 1, #KEYS / 2 do
-  local ok, renewed = pcall(renew, KEYS[2 * i], tonumber(ARGV[2 * i]), ARGV[2 * i + 1])
-  if not ok then
-    local text = type(renewed) == 'table' and renewed.err or tostring(renewed)
-    if string.find(text, 'WRONGTYPE', 1, true) then
-      out[#out + 1] = i
-    else
-      out[#out + 1] = {i, text}
-    end
-  elseif not renewed then
-    out[#out + 1] = i
-  end
-end
-return out
+return exceptions(#KEYS / 2, renew)

@@ -11,7 +11,8 @@
 --
 -- Safe to repeat. It never creates a record and never shortens the life of one.
 local lease = tonumber(ARGV[1])
-local function renew(key, own, side, holder)
+local function renew(i)
+  local key, own, side, holder = KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i], ARGV[2 * i + 1]
   local field = holder
   if side == 'write' then
     field = holder .. ':write'
@@ -31,18 +32,4 @@ local function renew(key, own, side, holder)
   end
   return true
 end
-local out = {}
-for i = 1, #KEYS / 2 do
-  local ok, renewed = pcall(renew, KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i], ARGV[2 * i + 1])
-  if not ok then
-    local text = type(renewed) == 'table' and renewed.err or tostring(renewed)
-    if string.find(text, 'WRONGTYPE', 1, true) then
-      out[#out + 1] = i
-    else
-      out[#out + 1] = {i, text}
-    end
-  elseif not renewed then
-    out[#out + 1] = i
-  end
-end
-return out
+return exceptions(#KEYS / 2, renew)

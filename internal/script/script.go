@@ -29,7 +29,8 @@ var begins = []struct {
 	{"acquire", "plain", "redisson_lock__channel:"},
 	{"release", "plain", "redisson_lock__channel:"},
 	{"transfer", "plain", ""},
-	{"readwrite_renew", "", ""},
+	{"permits_renew", "exceptions", ""},
+	{"readwrite_renew", "exceptions", ""},
 	{"readwrite_", "plain readers", "redisson_rwlock:"},
 	{"several_renew", "", ""},
 	{"several_", "plain readers", "redisson_lock__channel:"},
@@ -70,7 +71,7 @@ func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".lua")
-		if !slices.Contains([]string{"fair", "line", "plain", "plain_line", "readers", "server"}, name) {
+		if !slices.Contains([]string{"exceptions", "fair", "line", "plain", "plain_line", "readers", "server"}, name) {
 			names = append(names, name)
 		}
 	}
