@@ -8,9 +8,9 @@
 -- KEYS[6]  token counter
 -- ARGV[1]  the ID of the manager
 -- ARGV[2]  for how long a place lasts, in milliseconds
--- ARGV[3]  the least number that waits: the manager's places before it are over
+-- ARGV[3]  the least number that waits: the manager's places with smaller numbers are over
 -- ARGV[4]  1: move the deadlines of all places of the manager, and sort them
--- ARGV[5]  how many places the manager should have then
+-- ARGV[5]  with ARGV[4], how many places the manager should have
 -- ARGV[6]  lease in milliseconds
 -- ARGV[7]  how many fencing tokens to take, 0 for none
 -- ARGV[8]  1: no hold uses the manager's record (for a transfer only)
@@ -121,7 +121,7 @@ local function count(text)
   return 0
 end
 local seen = count(string.match(try('HGET', waits, '@' .. manager) or '', '^%d+'))
-local top = try('LINDEX', queue, 0) -- who is first; false: nobody; nil: not known, see change
+local top = try('LINDEX', queue, 0) -- the first member; false: none; nil: not known, see change
 try('ZSCORE', deadlines, manager)
 local late = seen > tonumber(ARGV[10])
 if late then
@@ -365,7 +365,7 @@ local function join(mine)
   remember()
 end
 
--- refresh sets new deadlines for our places and sorts them, if that is asked for. The
+-- refresh sets new deadlines for our places and sorts them, if ARGV[4] is 1. The
 -- deadlines of Redisson's members behind a place move with it: their waits begin when
 -- it has gone. The set of positions that our places have in the queue stays; the numbers
 -- go to these positions in ascending order. It returns 1 if fewer than ARGV[5] places beside

@@ -20,15 +20,16 @@ const mostRedirections = 5
 // command to the master that the layout or a MOVED names, and then follows MOVED and ASK. Commands
 // are sent separately, at the same time, because the commands may be for different masters.
 func (n *Nodes) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
+	send := func(commands []wire.Command, answers []wire.Answer) {
+		ctx := limit.Start()
+		var sending sync.WaitGroup
+		for i := range commands {
+			sending.Go(func() { answers[i] = n.follow(ctx, &commands[i]) })
+		}
+		sending.Wait()
+	}
 	inOneSlot(commands, answers, func(commands []wire.Command, answers []wire.Answer) {
-		publishMissed(n.channels, commands, answers, func(commands []wire.Command, answers []wire.Answer) {
-			ctx := limit.Start()
-			var sending sync.WaitGroup
-			for i := range commands {
-				sending.Go(func() { answers[i] = n.follow(ctx, &commands[i]) })
-			}
-			sending.Wait()
-		})
+		publishMissed(n.channels, commands, answers, send)
 	})
 }
 
@@ -60,8 +61,8 @@ func inOneSlot(commands []wire.Command, answers []wire.Answer, exec func([]wire.
 	}
 }
 
-// publishMissed runs commands by send, which may send each to another master. After that,
-// publishMissed publishes the messages that the scripts could not deliver: see listeners.go.
+// publishMissed runs commands by send, and then publishes the messages that the scripts could not
+// deliver: see listeners.go.
 func publishMissed(channels wire.Channels, commands []wire.Command, answers []wire.Answer, send func([]wire.Command, []wire.Answer)) {
 	send(commands, answers)
 	if channels == wire.Classic {
