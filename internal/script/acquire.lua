@@ -63,7 +63,7 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[2]) -- as text: a Lua number has 53 bits
 end
 redis.call('HSET', key, ARGV[4], 1)
-if ours ~= 4 or ttl < tonumber(ARGV[1]) then -- 4: the record has the new owner already
+if ours ~= 4 or ttl < tonumber(ARGV[1]) then -- 4 is the new owner
   local set = redis.pcall('PEXPIRE', key, ARGV[1])
   if type(set) == 'table' then
     -- A lock without an end would be worse than none.

@@ -35,7 +35,7 @@ if ARGV[2] ~= '0' then
   last = redis.call('GET', KEYS[2])
 end
 redis.call('HSET', key, ARGV[3], 1)
-if ours > 3 or redis.call('PTTL', key) < tonumber(ARGV[1]) then -- 3: the record has the new owner already
+if ours > 3 or redis.call('PTTL', key) < tonumber(ARGV[1]) then -- 3 is the new owner
   redis.call('PEXPIRE', key, ARGV[1])
 end
 -- Last, as it may be refused: the record has its end by now.
