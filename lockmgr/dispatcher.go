@@ -106,7 +106,7 @@ func (d *dispatcher[T]) next() (v T, ok bool) {
 		d.report()
 	}
 	if d.head < len(d.queue) {
-		v, d.queue[d.head] = d.queue[d.head], v
+		v, d.queue[d.head] = d.queue[d.head], v // v is zero: the slot is cleared
 		d.head, d.taken = d.head+1, 1
 		return v, true
 	}

@@ -272,9 +272,9 @@ func (p *loop) unwatch(key watchKey) {
 	delete(p.watches, key)
 }
 
-// listen asks for the event after the number after.
-func (p *loop) listen(key watchKey, w *notify.Watch, after uint64) {
-	w.Next(after).OnDone(func(wake notify.Wake, err error) {
+// listen asks for the next event of a watch, with a number above seq.
+func (p *loop) listen(key watchKey, w *notify.Watch, seq uint64) {
+	w.Next(seq).OnDone(func(wake notify.Wake, err error) {
 		if err != nil {
 			return // closed
 		}

@@ -188,6 +188,7 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 		ev = core.LockPermits{Request: &t.request, Permits: w.permits, Limit: w.limit}
 	}
 	if w.until != nil {
+		// A context that ends now must not cancel the request before the request is posted.
 		defer t.endWith(w.until).Unlock()
 	}
 	if !m.actor.Post(ev) {

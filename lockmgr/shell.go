@@ -130,7 +130,8 @@ func (s *shell) grantSecret() string {
 // managers. A node of a cluster knows its own classic subscribers only.
 func (s *shell) countsAll() bool { return !s.clustered || s.onSharded() }
 
-// whole returns a name with Options.Prefix before it. An empty name stays empty, as it is invalid.
+// whole returns a name with Options.Prefix before it, unless the name begins with Prefix. An empty
+// name stays empty, as it is invalid.
 func (s *shell) whole(name string) string {
 	if name == "" || strings.HasPrefix(name, s.options.Prefix) {
 		return name

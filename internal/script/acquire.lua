@@ -13,8 +13,8 @@
 --         bulk string acquired, the last of the tokens taken
 --         integer     held by others: their record's remaining life in
 --                     milliseconds, -1 if it has none
---         array       the same number, of a record of another kind of lock. A second number means:
---                     of a plain lock, but the manager does not stand in the line as it wants
+--         array       the same number: the record is of another kind of lock. The same number and
+--                     0: the manager does not stand in the line as it wants
 --
 -- A lock that is free, but for which managers stand in a line, is theirs. The first of them is granted
 -- the lock, or told: then the number is the life of its record, or for how long it has time to ask. With
@@ -24,6 +24,8 @@
 -- it takes new tokens, so that numbers are skipped but never given twice. The run
 -- that puts the new owner in the place of another one sets the life of the
 -- record. Later runs never shorten it.
+--
+-- Package script puts plain.lua, and line.lua and plain_line.lua as theLine, before this text.
 
 local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
@@ -53,7 +55,7 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
   end
 end
 if ours then
-  redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
+  redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
 elseif line then
   pcall(line.stay, key, want)
 end

@@ -212,7 +212,7 @@ end
 -- up if the server has no memory for it.
 local function note()
   if seen > 0 then -- the manager stands in the queue
-    keep() -- a write lets later ones pass without memory
+    keep() -- after a write none is refused for lack of memory
   end
   local unread, previous = {}, redis.call('LINDEX', queue, -1)
   if previous and seen == 0 and redis.call('EXISTS', waits) == 0 then
@@ -302,7 +302,7 @@ local function clean()
   end
   local first = head()
   if not first then
-    if redis.call('EXISTS', waits, deadlines) > 0 then -- a write lets later ones pass without memory
+    if redis.call('EXISTS', waits, deadlines) > 0 then -- after a write none is refused for lack of memory
       redis.call('DEL', waits, deadlines)
     end
   elseif ofUs(first) then

@@ -27,7 +27,7 @@ if redis.call('EXISTS', lock) == 1 then
   ours = redis.call('HEXISTS', lock, mine) == 1
   stray = not ours and not late and (carries(others) or carries(leaving))
   if ours or stray then
-    redis.pcall('HDEL', lock, '') -- a write lets later ones pass without memory
+    redis.pcall('HDEL', lock, '') -- after a write none is refused for lack of memory
   end
   taken = not ours and not stray
   if taken and plain(holder()) then

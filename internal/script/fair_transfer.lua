@@ -25,7 +25,7 @@ end
 if broken then
   return broken
 end
-redis.pcall('HDEL', lock, '') -- a write lets later ones pass without memory
+redis.pcall('HDEL', lock, '') -- after a write none is refused for lack of memory
 note()
 clean()
 local empty = not head() -- then the new holder needs no place

@@ -26,7 +26,7 @@
 --           since   when the script ran, in microseconds since 1970
 --           server  the replication ID of the server that ran it
 --
--- Nobody overtakes: a request gets free permits if as many are left for all managers before its own.
+-- Nobody overtakes: a request gets free permits only if enough stay free for all managers before its own.
 -- So the first manager keeps what is free until that is enough, and nobody who needs many starves.
 --
 -- A script that has line.lua and leaves permits free tells the managers that may take the permits, each
@@ -51,7 +51,7 @@
 -- is gone. A script that leaves the line does nothing if a newer one has joined.
 local clock = redis.pcall('TIME')
 if not clock[1] then
-  return clock -- an error: the user may not ask
+  return clock -- an error: the user may not ask. It ends theLine, or the script that begins with this part
 end
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local patience = 2000 -- how long a told manager keeps its position: as long as managers wait between two tries
@@ -104,7 +104,7 @@ end
 -- join puts a manager at the end of the line, unless it is in the line, and notes what it needs. It
 -- does nothing if a newer script of the manager has joined.
 local function join(line, wants, manager, n, id, life, flags, note)
-  redis.call('HDEL', wants, '') -- a write lets later ones pass without memory
+  redis.call('HDEL', wants, '') -- after a write none is refused for lack of memory
   local left = redis.call('PTTL', line)
   if left == -2 and redis.call('EXISTS', wants) == 1 then -- the server has lost the list
     redis.call('DEL', wants)

@@ -120,7 +120,7 @@ local function acquire(counter, taken, first)
   end
 
   if take == n and lined == 1 then
-    pcall(leave, line, wants, manager, number) -- first: a write lets later ones pass without memory
+    pcall(leave, line, wants, manager, number) -- first: after a write none is refused for lack of memory
   end
   -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
   -- order it would grant one twice.

@@ -152,7 +152,7 @@ local function refusal(key, want, n, free)
   local manager = string.match(want, '^%S+')
   local line, wants, channel = keysOf(key)
   local needs, _, till, flags = positionOf(wants, manager or '')
-  local told = needs and n <= needs and now < till and string.find(flags, 't') -- nobody needs to be counted
+  local told = needs and n <= needs and now < till and string.find(flags, 't') -- it may take them, whoever stands before it
   if told or ahead(line, wants, channel, manager, free - n) <= free - n then
     return
   end
@@ -164,8 +164,10 @@ local function refusal(key, want, n, free)
   if redis.call('EXISTS', key) == 1 then -- by a grant, or others read
     return redis.call('PTTL', key), true
   end
-  -- If serve has found that nobody hears the managers before it, the manager may take the lock.
-  return ok and left and redis.pcall('LINDEX', line, 0) ~= manager and left, true
+  if redis.pcall('LINDEX', line, 0) == manager then -- serve has found that nobody hears those before it
+    return
+  end
+  return ok and left, true
 end
 
 -- joinBehind joins the end of the line if want says so. It returns 2 if the manager stands in the line, else 1.

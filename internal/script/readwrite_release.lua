@@ -22,7 +22,7 @@ local key, prefix, channel, holders = KEYS[1], ARGV[2], ARGV[#ARGV], #ARGV - 1
 local line = redis.pcall('EXISTS', beside(key, 'line')) ~= 0 and theLine() -- or an error: it may be at the other master
 
 if line and string.find(ARGV[1], '^%S+ %d+$') then
-  pcall(line.depart, key, ARGV[1]) -- before what fails if the key holds no lock
+  pcall(line.depart, key, ARGV[1]) -- before what fails on a key of another type
 end
 
 local released, wrote, left = giveUp(key, prefix, 3, holders)

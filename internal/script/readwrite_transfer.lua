@@ -62,7 +62,7 @@ local function longest()
   return life
 end
 local newLife = not recorded and longest() -- all is read before anything is written
-redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
+redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
 local last = ARGV[3] ~= '0' and takeTokens(KEYS[2], side, ARGV[3]) -- before the record is written
 if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)

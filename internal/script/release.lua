@@ -21,7 +21,7 @@
 -- that has some of its keys and not the others.
 local key, channel = KEYS[1], ARGV[#ARGV]
 if string.find(ARGV[1], '^%S+ %d+$') then
-  pcall(theLine().depart, key, ARGV[1]) -- before what fails if the key holds no lock
+  pcall(theLine().depart, key, ARGV[1]) -- before HDEL, which fails on a key of another type
 end
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
 local message = '00'

@@ -86,7 +86,7 @@ local function blocked(i)
       return time, false, joined
     end
   else -- the set has it
-    redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
+    redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
   end
 end
 

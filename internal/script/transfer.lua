@@ -28,7 +28,7 @@ end
 if not ours then
   return false
 end
-redis.pcall('HDEL', key, '') -- a write lets later ones pass without memory
+redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
 local last
 if ARGV[2] ~= '0' then
   redis.call('INCRBY', KEYS[2], ARGV[2])

@@ -149,7 +149,7 @@ func (m *Machine) needed(e *entry) time.Duration {
 	}
 	for _, c := range e.upkeep().claims {
 		if c.what == reservation {
-			lease = max(lease, wholeMs(c.until-m.now)) // of the record, not of a hold
+			lease = max(lease, wholeMs(c.until-m.now)) // the life of the record, without leaseFor's margin
 		} else {
 			until = max(until, min(c.until, c.by.Hold.Request.Ends))
 		}

@@ -112,9 +112,10 @@
 //
 // A request with KeepFor reserves its name: nobody gets the lock until KeepFor has passed, even if
 // the lock is unlocked, the manager is closed or the process ends before. The release of a reserved
-// entry keeps the record. The release gives the record a holder ID that nobody has, with Op.Words.
-// The release also sets the life of the record to the rest of the reservation, whatever
-// the life was. From then on this manager treats the record as somebody else's.
+// entry keeps the record. The release gives the record a holder ID that nobody has, with a text of
+// the shell about the ended hold. The release also sets the life of the record to the rest of the
+// reservation, whatever the life was. From then on this manager treats the record as somebody
+// else's.
 //
 // # The life of a record
 //
@@ -197,8 +198,8 @@
 // called a stray, which ends with its lease. For this reason no acquire asks for more than
 // Config.Lease. A longer fixed lease is set by a renewal or a transfer once the record is known to
 // be ours, and such a record is released instead of passed on. A release for a reservation may
-// prolong the life of the record. So the release does not name the numbers that may still become
-// strays.
+// prolong the life of the record, and a late copy of the release would prolong a stray's. So the
+// release does not name the numbers that may still become strays.
 //
 // The place of a request for a fair lock is the number of the future hold. Several acquires may
 // name the place. If an acquire may still run when the request is granted, the hold gets another
@@ -226,8 +227,8 @@
 // # A record in doubt
 //
 // A message of a script that has served no line, while the record is ours, says that somebody may
-// have removed the record. Only subscribed names get messages. So a message also concerns further
-// names of this manager with the same key: sets, or the single name. If the entry is held, a
+// have removed the record. Other names of this manager may have the same key: sets, or the single
+// name. They may not be subscribed, so the message concerns them, too. If the entry is held, a
 // transfer or a renewal is sent as soon as no script is in flight. If nobody holds the entry, a
 // transfer comes before the next holder. Until a script is confirmed, the lock is not passed on in
 // memory: see verify.go.
@@ -271,6 +272,16 @@
 //
 // Processes that poll are not counted. So ShareEvery bounds how long a manager goes on without a
 // pause that is long enough for pollers.
+//
+// # Where to begin
+//
+// A lock that nobody contends for takes this way: Lock, serve, ask, acquired, passOn, grant; then
+// unlock, passOn, release, released, rest. passOn decides what becomes of an entry without a hold,
+// and settle does what is due after each event. The name of such a lock has no details: code that
+// asks for details, upkeep, index or position is about contention and failures. Four parts of it
+// can be read alone: scripts without an answer (unknown.go), records in doubt (doubt.go,
+// verify.go), the line (position.go, grants.go, early.go), and the clients beside the line
+// (outsiders.go, run.go).
 //
 // # Files
 //

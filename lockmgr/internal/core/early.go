@@ -98,6 +98,6 @@ const leastEarly = 75 * time.Millisecond
 // over asks: while the name is kept, no grant comes.
 func (p *position) mayWait(n *name, now time.Duration) bool {
 	first := n.queue.head
-	told := now < p.standsUntil && n.sub == subOn
-	return told && first.Side == p.side && !first.takesOver() && !n.details.impatient
+	willBeTold := now < p.standsUntil && n.sub == subOn
+	return willBeTold && first.Side == p.side && !first.takesOver() && !n.details.impatient
 }

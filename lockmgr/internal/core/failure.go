@@ -24,8 +24,8 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 }
 
 // failsBeside is failsWith for a renewal, and for a transfer that not every request needs. After an
-// error of this name only, the server is not failing, so health.go fails no request: if the entry
-// passes, failsBeside fails the overdue ones.
+// error of this name only, the server is not failing, so health.go fails no request: in phase
+// passing, failsBeside fails the overdue ones.
 func (m *Machine) failsBeside(e *entry, q *Request, r *Reply) bool {
 	joins := e.phase == held && e.of.rules().joins(e, q) // q waits for this script and for nobody's unlock
 	switch {

@@ -17,7 +17,7 @@ func (m *Machine) passOn(e *entry, answered *Op) {
 	switch {
 	case e.number == 0: // the record is gone
 		m.startOver(e)
-	case m.isReserved(e): // even if it may have expired: a record of its number was ours all the time
+	case m.isReserved(e): // also past the deadline: a record with this number is ours
 		m.release(e)
 	case m.now >= e.until:
 		m.recordExpired(e)
@@ -47,8 +47,9 @@ func (m *Machine) recordExpired(e *entry) {
 		m.noteHandoff(e)
 		run := &e.of.details.run
 		if m.decideRun(e) != goOn || e.of.isLock() && run.ended(m.cfg.PassCount, m.now-run.start, &m.cfg) {
-			// The answer to the release reports whether others wait. Otherwise holders whose leases
-			// run out one after another, each with an acquire, would keep others from the lock.
+			// The run is over, or would be if others waited. The answer to the release reports others.
+			// Otherwise holders whose leases run out one after another, each with an acquire, would
+			// keep others from the lock.
 			e.upkeep().giveBack = true
 			m.release(e)
 			return

@@ -33,7 +33,7 @@ func (o *outsiders) noteHeard(now time.Duration, r *run, cfg *Config) {
 		o.hadFor = 0
 	}
 	o.heard, o.vain = now, 0
-	// After 16 repeats in vain one message in 16 allows repeats.
+	// After 16 repeats in vain one message in 16 allows repeats, by its nanosecond.
 	o.repeats = 0
 	if o.lost < 16 || uint64(now)%16 == 0 {
 		o.repeats = 2

@@ -179,7 +179,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 		return
 	}
 	p.ranAt(op.Sent)
-	if r.Joined && p.newest.Number != p.place && !e.woken {
+	if r.Joined && p.newest.Number != p.place && !e.woken { // else a grant or a message has come before
 		p.standsUntil = op.Sent + op.Waits*2/3
 	}
 	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
@@ -196,11 +196,12 @@ func (p *position) answered(m *Machine, r *Reply) {
 }
 
 // noteLeft notes whether a script has left the line, or has not joined it. A newer script may have
-// joined since. A release joins only if no other script may have joined.
+// joined since. A release joins only if no other script may have joined: if the release has not, the
+// manager stands in no line.
 func (p *position) noteLeft(r *Reply) {
 	op := r.Op
-	asksNoMore := op.onlyAcquire && (r.OK || r.OtherKind) // beside another kind the position ends by itself
-	left := r.Ran == Yes && (op.Leaves || asksNoMore)
+	positionOver := op.onlyAcquire && (r.OK || r.OtherKind) // beside another kind it is left to expire
+	left := r.Ran == Yes && (op.Leaves || positionOver)
 	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (left || notJoined) && p.joined <= op.ID {
 		p.joined = 0

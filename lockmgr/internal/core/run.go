@@ -25,14 +25,14 @@ func (r *run) grant(now time.Duration) {
 // begin begins a new run.
 func (r *run) begin(now time.Duration) { r.count, r.start, r.fresh = 0, now, false }
 
-// ended reports whether a run has most grants, or has lasted for PassTime.
+// ended reports whether a run has had as many grants as most, or has lasted for PassTime.
 func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
 	return r.count >= most || r.count > 0 && lasted >= cfg.PassTime
 }
 
-// noteHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
-// would have to ask whether others wait, but a transfer of the present run has reported that nobody
-// does, noteHandoff begins a new run.
+// noteHandoff notes that an entry is to be passed on, or shared with one more hold. If PassTime is
+// over, but a transfer of the present run has reported that nobody waits, PassTime begins anew.
+// After enough grants a transfer asks all the same: noteHandoff does not change u.count.
 func (m *Machine) noteHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
@@ -134,7 +134,7 @@ func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	}
 	if x := e.of.index(); x != nil {
 		most *= max(1, x.held)
-	} else { // beside an index another entry may pass on, and r does not count the line
+	} else { // with an index, other entries may go on, and r leaves out who stands in the line
 		run.others = others
 	}
 	ended := r.HandedOn || back || run.ended(most, m.now-run.start, &m.cfg)

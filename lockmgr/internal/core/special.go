@@ -61,7 +61,7 @@ func (plain) unsubscribed(*Machine, *name)     {}
 // in no line may wait, though this manager was never refused.
 func (plain) answered(m *Machine, r *Reply) {
 	if n := r.Op.entry.of; r.Op.Verb == VerbRelease && r.OK && r.Subscribers > 0 && !n.hasDetails() {
-		n.makeDetails().special.answered(m, r)
+		n.makeDetails().special.answered(m, r) // no longer plain
 	}
 }
 

@@ -124,7 +124,7 @@ func (u *unknown) forgetAt(at time.Duration) time.Duration {
 // release finds. until is the latest end of the record by the scripts with an answer, or now.
 func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
 	if u.goneBy == 0 {
-		u.goneBy = later(max(until, u.mayLive)+cfg.Lease/50, cfg.SuspectTime) // until leaves out 1 %: see usable
+		u.goneBy = later(max(until, u.mayLive)+cfg.Lease/50, cfg.SuspectTime) // until leaves out 1 %, and the server's clock may be 1 % slow
 		for _, s := range u.suspects {
 			if s.stray {
 				u.goneBy = max(u.goneBy, later(s.until, cfg.Lease))

@@ -51,7 +51,7 @@ func newBatch(cfg *Config) *batch {
 		commands: make([]Command, 0, maxBatch), answers: make([]Answer, 0, maxBatch),
 	}
 	switch {
-	case cfg.clustered && cfg.stray:
+	case cfg.clustered && cfg.detour:
 		b.apart = true // the slot of each command may have moved on
 	case cfg.clustered:
 		b.slots = make(map[inSlot]shared)

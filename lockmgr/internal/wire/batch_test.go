@@ -302,7 +302,7 @@ func TestBatch_SlotThatIsMoving(t *testing.T) {
 
 // A command that its master has refused is sent by the client, for each lock by itself.
 func TestBatch_NothingSharesACommandAnywhere(t *testing.T) {
-	b := newBatch(&Config{Manager: "u", clustered: true, stray: true})
+	b := newBatch(&Config{Manager: "u", clustered: true, detour: true})
 	b.tasks = tasks(acquire("{x}a", 1), acquire("{x}b", 2))
 	b.build(0)
 	require.Len(t, b.commands, 2)

@@ -12,8 +12,8 @@
 // its name's slot. A lane sends to its master only, so a master that hangs delays no operation for
 // other masters. Lanes ask for the layout every ten seconds, and twice a second for a while after a
 // command has failed. The layout may be old. An operation that a master refuses with MOVED or ASK
-// goes to a stray lane. Each master that a refusal names has a stray lane of its own, so a named
-// master that hangs delays nothing for other masters. A stray lane follows further redirections,
+// goes to a detour lane. Each master that a refusal names has a detour lane of its own, so a named
+// master that hangs delays nothing for other masters. A detour lane follows further redirections,
 // and sends each command by itself, because the slot may move on meanwhile.
 //
 // Another node, perhaps of another cluster, may get the address of a master. Each script carries

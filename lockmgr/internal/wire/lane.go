@@ -38,7 +38,7 @@ type Lane struct {
 	renewed atomic.Uint64 // scripts that renew
 
 	mu sync.Mutex
-	// urgent holds transfers, looks and releases, queue acquires and calls.
+	// urgent holds transfers and releases, queue acquires and calls.
 	urgent, queue []task
 	// renewals have a sender of their own, so that no further task waits for the answers to many
 	// renewals.
@@ -277,8 +277,8 @@ func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 // batches are under way, the next batch has at least as many tasks as all of them together, or
 // maxBatch. So each of two callers has round trips of its own, and many callers share few large
 // batches: each batch costs the server and us a system call each way. A task for a far server would
-// wait for long. So the task waits only if all senders are busy, or if so many tasks are under way
-// that one ends within each batchCost. The window is that number, and zero for a near server.
+// wait for long. So the task waits only if all senders are busy, or if window tasks are under way:
+// one task for each batchCost of the round trip. For a near server window is zero.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
 	switch {

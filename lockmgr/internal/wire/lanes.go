@@ -16,20 +16,20 @@ import (
 //
 // Lanes keep the layout: which master serves which slot. The layout may be old for a moment. A
 // master refuses an operation for a slot that another master serves. Each master that a refusal
-// names has one more lane, a stray lane, for refused operations.
+// names has one more lane, a detour lane, for refused operations.
 //
 // A lane is made when the layout, or a refusal, first names its master. When the master has served
-// no slot for a minute, and nothing is under way on the lane, the lane is closed. A stray lane is
+// no slot for a minute, and nothing is under way on the lane, the lane is closed. A detour lane is
 // closed a minute after the lane was made, when idle. The next redirection makes another lane. Any
 // goroutine may call the methods of Lanes.
 type Lanes struct {
 	cfg     Config
 	cluster *Cluster // nil: a single server
-	astray  *Lane    // the stray lane for refusals that name no master; nil without Cluster.Node
+	detour  *Lane    // the detour lane for refusals that name no master; nil without Cluster.Node
 
 	mu            sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
 	lanes         []*Lane               // nil: closed; a lane's index is its number
-	number        map[string]int        // of a lane, by its key: a master's address, or strayPrefix and an address
+	number        map[string]int        // of a lane, by its key: a master's address, or detourPrefix and an address
 	keys          []string              // by number
 	slotlessSince map[int]time.Duration // by number: when the layout first had no slot of the master
 	scripts       uint64                // the renewal scripts that closed lanes have sent
@@ -45,9 +45,9 @@ type Lanes struct {
 	troubles slotTroubles
 }
 
-// strayPrefix begins the key of a stray lane: a lane for operations that masters refuse, because
+// detourPrefix begins the key of a detour lane: a lane for operations that masters refuse, because
 // another master serves the slot. The address of the other master follows.
-const strayPrefix = "redirected to "
+const detourPrefix = "redirected to "
 
 // A Shard is a master of a cluster and the master's slots.
 type Shard struct {
@@ -82,7 +82,7 @@ type Cluster struct {
 	// Moved is called when the layout has changed. Moved must not block.
 	Moved func()
 	// Left is called after each look at the layout, if a master without slots has a lane, or if
-	// there is a stray lane. Left must not block. Left may be nil.
+	// there is a detour lane. Left must not block. Left may be nil.
 	Left func()
 	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard.
 	// Queued must not block. Queued may be nil.
@@ -123,7 +123,7 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 	l.spreads.submit, l.spreads.pass = l.submitPart, cfg.Post
 	l.applyLayout(cluster.First)
 	if cluster.Node != nil {
-		l.astray = l.add(len(l.lanes), "", l.cfg.Server, true)
+		l.detour = l.add(len(l.lanes), "", l.cfg.Server, true)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
@@ -209,14 +209,14 @@ func (l *Lanes) applyLayout(shards []Shard) (changed, left bool, gone []uint8) {
 }
 
 // closeLeft closes each lane whose master has served no slot for laneRest, if nothing is under way
-// on the lane. A stray lane never has a slot. So goroutines and buffers do not pile up as masters
+// on the lane. A detour lane never has a slot. So goroutines and buffers do not pile up as masters
 // are replaced. left reports whether there were lanes without slots. gone are the shards of the
 // closed lanes, except shards that another lane has, too. The mutex is held.
 func (l *Lanes) closeLeft() (left bool, gone []uint8) {
 	now := l.cfg.Now()
 	serves := l.serving()
 	for n, lane := range l.lanes {
-		if lane == nil || lane == l.astray {
+		if lane == nil || lane == l.detour {
 			continue
 		}
 		if serves[n] {
@@ -266,11 +266,11 @@ func (l *Lanes) ensureLane(key string) int {
 		n = len(l.lanes)
 	}
 	l.number[key] = n
-	server, stray := l.cfg.Server, strings.HasPrefix(key, strayPrefix)
-	if l.cluster.Node != nil && !stray {
+	server, detour := l.cfg.Server, strings.HasPrefix(key, detourPrefix)
+	if l.cluster.Node != nil && !detour {
 		server = l.cluster.Node(key)
 	}
-	l.add(n, key, server, stray)
+	l.add(n, key, server, detour)
 	return n
 }
 
@@ -278,14 +278,14 @@ func (l *Lanes) ensureLane(key string) int {
 // so a master that hangs delays no operation for another.
 func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 	addr, _ := Redirection(f, asked)
-	lane := l.astray
+	lane := l.detour
 	if addr != "" {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.closed {
 			return false
 		}
-		lane = l.lanes[l.ensureLane(strayPrefix+addr)]
+		lane = l.lanes[l.ensureLane(detourPrefix+addr)]
 	}
 	if t.op != nil {
 		l.queued(t.op, lane.cfg.shard) // before the lane has it, as its answer may come at once
@@ -301,19 +301,19 @@ func (l *Lanes) queued(op *core.Op, shard uint8) {
 }
 
 // add makes the lane with a number and a key, which sends to server. The mutex is held.
-func (l *Lanes) add(n int, key string, server Server, stray bool) *Lane {
+func (l *Lanes) add(n int, key string, server Server, detour bool) *Lane {
 	cfg := l.cfg
 	cfg.shard = uint8(n % core.NoShard) // beyond 255 masters, two share a number and so a health
 	cfg.Server, cfg.Post = server, l.spreads.post
-	cfg.stray, cfg.redirects = stray, !stray && l.cluster.Node != nil
+	cfg.detour, cfg.redirects = detour, !detour && l.cluster.Node != nil
 	if l.cluster.Node != nil {
-		cfg.where = strings.TrimPrefix(key, strayPrefix)
+		cfg.where = strings.TrimPrefix(key, detourPrefix)
 		if strings.HasPrefix(cfg.where, "?:") { // a master that does not know the host has named it
 			cfg.where = ""
 		}
 		cfg.Error = func(f *Failure) error { return l.cfg.Error(f.at(cfg.where)) }
 	}
-	if stray && cfg.where != "" {
+	if detour && cfg.where != "" {
 		cfg.named = l.cluster.Node(cfg.where)
 	}
 	lane := NewLane(cfg)

@@ -175,7 +175,7 @@ func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 		require.Equal(t, here, (<-replies).Op.Name)
 		time.Sleep(time.Minute)
 		require.Nil(t, l.Failing(here, 0, time.Hour), "the first lane has nothing under way")
-		require.NotNil(t, l.astray.Failing(0, time.Hour))
+		require.NotNil(t, l.detour.Failing(0, time.Hour))
 		require.Equal(t, []string{here}, observed)
 		close(anywhere.until)
 		for range 2 {
@@ -281,7 +281,7 @@ func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
 				l.Call(Command{Args: []string{"GET"}, Keys: []string{"a"}}, func(a Answer) { answer = a })
 				synctest.Wait()
 				lanes := len(l.lanes)
-				l.astray.Close()
+				l.detour.Close()
 				var closing sync.WaitGroup
 				closing.Go(l.Close)
 				synctest.Wait()
@@ -430,7 +430,7 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 		there := func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			_, known := l.number[strayPrefix+"h:1"]
+			_, known := l.number[detourPrefix+"h:1"]
 			return known
 		}
 		l.Submit([]*core.Op{acquire(name, 1)}, 0)
@@ -480,7 +480,7 @@ func TestLanes_RedirectionToAnUnknownHost(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for to, where := range map[string]string{"h:1": "h:1", "?:1": ""} {
-			require.Equal(t, where, l.lanes[l.ensureLane(strayPrefix+to)].cfg.where)
+			require.Equal(t, where, l.lanes[l.ensureLane(detourPrefix+to)].cfg.where)
 		}
 	})
 }

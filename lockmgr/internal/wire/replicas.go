@@ -70,7 +70,7 @@ type connecting struct {
 func newConfirmer(cfg Config) *confirmer {
 	c := &confirmer{cfg: cfg, done: make(chan struct{})}
 	at := cfg.Server
-	if cfg.stray {
+	if cfg.detour {
 		at = cfg.named
 	}
 	if s, ok := at.(interface{ Dedicate() (Connection, error) }); ok {
@@ -326,7 +326,7 @@ func movingSlot(f *Failure) *Failure {
 // execFrom runs the commands of a batch from first on.
 func (c *confirmer) execFrom(own Connection, b *batch, first int) {
 	for i := range b.commands[first:] {
-		b.commands[first+i].asking = c.cfg.stray // the node may not have the slot yet
+		b.commands[first+i].asking = c.cfg.detour // the node may not have the slot yet
 	}
 	c.exec(own, c.cfg.Timeout, b.commands[first:], b.answers[first:])
 }

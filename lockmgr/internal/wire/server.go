@@ -61,8 +61,8 @@ type Config struct {
 	redirects bool   // a command for a slot of another master goes to the group
 	shard     uint8  // the number of its shard
 	clustered bool   // the locks that share a command must be in one slot
-	stray     bool   // the lane is for refused commands: Server finds the master of each
-	named     Server // of a stray lane: the node that the refusals name; nil: none is named
+	detour    bool   // the lane is for refused commands: Server finds the master of each
+	named     Server // of a detour lane: the node that the refusals name; nil: none is named
 	where     string // the address of the master, or of named
 }
 
@@ -92,7 +92,7 @@ func (c *Config) noteSlot(op *core.Op, f *Failure) {
 		return
 	}
 	if t := c.group.inTrouble(); f != nil || !t.none() {
-		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.stray)
+		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.detour)
 	}
 }
 

@@ -23,15 +23,15 @@ type slotTrouble struct {
 // none reports whether no slot is in trouble. If so, only failures need be noted.
 func (s *slotTroubles) none() bool { return s.count.Load() == 0 }
 
-// note notes the end of an operation in a slot. f is nil if the operation was answered. stray is
+// note notes the end of an operation in a slot. f is nil if the operation was answered. detour is
 // set if the operation was sent to another master than the layout's.
-func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, stray bool) {
+func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, detour bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case f == nil || f.Kind != Unavailable:
 		delete(s.of, slot)
-	case f.OnlyThis || stray:
+	case f.OnlyThis || detour:
 		if s.of == nil {
 			s.of = make(map[int]slotTrouble)
 		}
