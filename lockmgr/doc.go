@@ -50,9 +50,9 @@
 // closed within a second of the end of the suspension, since timers stood still.
 //
 // The watchdog renews every third of Options.Lease, until [MaxHold] if set. A lock taken with
-// [FixedLease] is not renewed and ends by itself, unless [Lock.Extend] prolongs the lock. A renewal
-// after the grant sets a fixed lease longer than Options.Lease; until the renewal is confirmed, the
-// lock is good for Options.Lease.
+// [FixedLease] is not renewed and ends by itself, unless [Lock.Extend] prolongs the lock. If a
+// fixed lease is longer than Options.Lease, a renewal after the grant sets the lease; until the
+// renewal is confirmed, the lock is good for Options.Lease.
 //
 // [KeepFor] keeps the name locked after the hold. [MaxWait] bounds the wait. MaxWait(0),
 // [OnlyIfFree] and [Manager.TryLock] try once.
@@ -60,8 +60,9 @@
 // # Cancellation
 //
 // A method with a context returns when the context ends; the work goes on or is undone in the
-// background. Only Do and DoAll wait for their function and the unlock. If the result is there as
-// well, the method returns the result. No caller's context reaches the connection.
+// background. Only Do and DoAll wait for their function and the unlock. If the context has ended
+// and the result is there, too, the method returns the result. No caller's context reaches the
+// connection.
 //
 // A granted lock has a single keeper. The lock belongs to its future until somebody takes the lock:
 // a Result or an Await that returns the lock, or a callback, as soon as the callback is queued.

@@ -62,7 +62,7 @@ var (
 	// MasterSet, for a MasterSet and a server that is no Sentinel, for a database that the server
 	// does not have, for several addresses of servers that are no cluster, and if as many addresses
 	// belong to a second cluster as to the first. Dial and Check return ErrTopology for a server
-	// that shares a cluster with further servers, if the client was made for a single server. Check
+	// that shares a cluster with other servers, if the client was made for a single server. Check
 	// returns ErrTopology if a node of another cluster answers at the address of a master.
 	//
 	// With a client for a single server in a cluster, Lock returns ErrTopology for a name that

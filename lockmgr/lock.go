@@ -454,7 +454,7 @@ func (r *unlocking) Dispatch(run func()) { r.shell.callbacks.put(run) }
 
 func (r *unlocking) Explain(err error) error {
 	if !errors.Is(err, ErrCanceled) {
-		err = (*ticket)(r).withDownErr(0, err)
+		err = (*ticket)(r).withDownErr(0, err) // 0: a failure counts however old it is
 	}
 	return (*ticket)(r).failed(opUnlock, 0, err)
 }

@@ -253,7 +253,7 @@ func (p *loop) watch(key watchKey, channel string) {
 	p.listen(key, w.Watch, 0)
 }
 
-// followSlots watches the channels whose slots have moved at their new masters. Until the new
+// followSlots watches, at their new masters, the channels whose slots have moved. Until the new
 // subscription is confirmed, messages are missed.
 func (p *loop) followSlots(now time.Duration) {
 	for key, w := range p.watches {

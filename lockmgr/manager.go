@@ -250,6 +250,7 @@ type Stats struct {
 // Stats returns a snapshot as of the last message that the manager handled. Stats never blocks for
 // long and does no I/O.
 func (m *Manager) Stats() Stats {
+	// The core counts an operation for each lease that is renewed, the lanes count commands.
 	s, renewals := m.loop.snapshot(), m.lanes.RenewalScripts()
 	stats := Stats{
 		Locks: s.Names, Held: s.Held, Watched: s.Watched, Waiting: s.Waiting,

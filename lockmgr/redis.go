@@ -62,7 +62,7 @@ import (
 // cluster older than 7.0, set Options.Channels to ClassicChannels. A manager of a single server
 // connects for its first request. All others connect in the background.
 //
-// Dial returns ErrTopology for a server that shares a cluster with further masters if
+// Dial returns ErrTopology for a server that shares a cluster with other masters if
 // opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet
 // unknown to the Sentinels, for a database that the server does not have, for several addresses of
 // servers that are no cluster, and if as many seeds belong to a second cluster as to the first.

@@ -43,7 +43,7 @@ func notSingle(hello *wire.Answer, forced bool) *wire.Failure {
 // topology asks the server whether it is a replica, part of a cluster or a Sentinel. The error
 // matches ErrReadOnly if the server is a replica, and ErrTopology if locks can't work there for
 // another reason. The error matches ErrPermission if the user may not ask whether the cluster has
-// further masters. Any other error means that no answer came.
+// other masters. Any other error means that no answer came.
 //
 // The warning says what a cluster or Sentinels mean for locks. The warning is empty for a single
 // server, and if the server does not say. A manager of a cluster asks nothing.
@@ -77,7 +77,7 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	case !inCluster(a):
 		return "", errReplica
 	}
-	// The client is for a single server. A replica has to say, too, whether there are further
+	// The client is for a single server. A replica has to say, too, whether there are other
 	// masters.
 	info, err := m.run(ctx, "", wire.Command{Args: []string{"CLUSTER", "INFO"}})
 	if err != nil {

@@ -75,7 +75,7 @@
 //
 // A SUBSCRIBE names up to 512 channels. The server refuses a SUBSCRIBE as a whole, so a single
 // forbidden channel would keep 511 channels from being subscribed. The hub tries the channels of a
-// refused command again by halves, in turn with further commands. After a refusal of a single
+// refused command again by halves, in turn with other commands. After a refusal of a single
 // channel, the hub tries the channel alone, ever more rarely.
 //
 // # The connection

@@ -122,7 +122,7 @@ local function count(text)
 end
 local seen = count(string.match(try('HGET', waits, '@' .. manager) or '', '^%d+'))
 local top = try('LINDEX', queue, 0) -- the first member; false: none; nil: not known, see change
-try('ZSCORE', deadlines, manager)
+try('ZSCORE', deadlines, manager) -- only to find out whether the key can be used: see broken
 local late = seen > tonumber(ARGV[10])
 if late then
   joining = {}

@@ -32,7 +32,7 @@
 -- A script that has line.lua and leaves permits free tells the managers that may take the permits, each
 -- on a channel of its own. The other scripts tell all managers, on the channel of the name. A manager
 -- that should listen, and does not, loses its position at once. A manager that runs no script loses
--- its position at till. Both keys expire if no manager joins for so long.
+-- its position at till. Both keys expire when the last position is over, if no manager joins before.
 --
 -- Clients of Redisson join no line. A message on the channel of the name is for them. A script that
 -- has served the line puts a 0 before the message: '00' for '0', '05' for '5'. Then no manager of this

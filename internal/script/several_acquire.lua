@@ -33,8 +33,8 @@ local first, last = 2 * n + 6, #ARGV -- the holders, the new one first
 local stride = #KEYS / n
 local line -- the functions of the lines, if there are any
 
--- lock returns the key of lock i, the prefix of its readers' keys, and how it is wanted: only the key if
--- further arguments follow the call. From then on, the functions of the line are about that lock.
+-- lock returns the key of lock i, the prefix of its readers' keys, and how it is wanted. (Lua drops all
+-- but the key if arguments follow the call.) From then on, the functions of the line are about that lock.
 local function lock(i)
   local want = ARGV[i + 4]
   channels = want == 'plain' and 'redisson_lock__channel:' or 'redisson_rwlock:'

@@ -26,7 +26,8 @@ type Config struct {
 	PassCount int
 	PassTime  time.Duration
 	// BackTime is how long a pause after a run goes on while nobody is heard. The usual pause for a
-	// client that was never heard is no longer, plus a random time of up to as long.
+	// client that was never heard is BackTime at most, plus a random time of no more than the
+	// pause.
 	BackTime time.Duration
 	// ShareEvery is how long a manager may keep the lock from processes that the manager does not
 	// hear. After ShareEvery the manager pauses for BlindPause, which is enough for processes that
@@ -52,8 +53,8 @@ type Config struct {
 	// move the deadline. After two fifths of PlaceTime a manager in a line asks again. line.lua has
 	// the two fifths as a number: for as long, a manager that was told has its turn.
 	PlaceTime time.Duration
-	// GrantLease is the longest lease of a grant by message: see grants. GrantSecret is known to this
-	// manager and the server only. If GrantSecret is empty, there are no grants by message.
+	// GrantLease is the longest lease of a grant by message: see grants. GrantSecret is known to
+	// this manager and the server only. If GrantSecret is empty, there are no grants by message.
 	GrantLease  time.Duration
 	GrantSecret string
 

@@ -92,7 +92,7 @@
 // PassTime: see runOver.
 //
 // The transfers of all entries fall due at the same instants, so that they share a script. An event
-// about an entry leads to no work for further held entries: see index.go.
+// about an entry leads to no work for other held entries: see index.go.
 //
 // # Sets
 //
@@ -328,7 +328,7 @@
 //	fair.go       the rules of fair locks
 //	places.go     what a fair lock does to the queue of the server
 //	set.go        what is special about a set
-//	overlap.go    how a set meets further names
+//	overlap.go    how a set meets other names
 //	gather.go     how sets and requests for several permits gather
 //	position.go   the line of the managers that wait
 //	early.go      the releases that join the line
@@ -365,7 +365,8 @@
 //
 // Code that changes a name must call settle or settleEntry afterwards. settle does what is due for
 // the entries and for the name, and sets the name's alarm: see settle.go. A predicate, such as
-// mayGather, changes nothing. A statement that must come before a predicate has a name of its own.
+// mayGather, changes nothing. What must be brought up to date before a predicate is asked has a
+// function of its own, such as advanceOutsiders.
 //
 // # Health
 //
@@ -396,8 +397,8 @@
 //	manager dead          its places go after Config.PlaceTime
 //	renewal: no record    the hold is lost at once
 //	renewal fails         tried again until the deadline, then lost
-//	grant too late        not handed out; the third fails the requests whose lease is
-//	                      no longer
+//	grant too late        not handed out; the third fails the requests with
+//	                      the same lease or a shorter one
 //	grant unwanted        goes to the next waiter, or is released. The next release joins the
 //	                      line only for a request that waits
 //	tokens refused        requests for a token fail; plain requests try without

@@ -91,7 +91,7 @@ type upkeep struct {
 	// transfer.
 	writerWaits bool
 	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
-	// the entry came to us, or when newRun was called since. Else zero. See keptLong.
+	// the entry came to us. Until then firstPass is zero. newRun sets firstPass, too. See keptLong.
 	firstPass time.Duration
 	// count is how many requests have got the entry since the entry came to us, since newRun, or
 	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not
@@ -190,7 +190,8 @@ func (m *Machine) scheduleRenewal(e *entry) {
 }
 
 // renewDue returns when an entry is due for a renewal: one tick after the send from which the lease
-// counts, or earlier for an entry with a shorter lease, so that as much of the lease is left.
+// counts, or earlier for an entry with a shorter lease, so that as much time is left as with
+// Config.Lease.
 func (m *Machine) renewDue(e *entry) time.Duration {
 	return m.cfg.tick() + min(e.sent, e.until-m.cfg.usable(m.cfg.Lease))
 }

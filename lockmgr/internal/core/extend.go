@@ -50,9 +50,9 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	}
 	lease := x.later
 	x.later = 0
-	byMessage := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // less is left than such a grant gets, so no renewal has followed
+	provisional := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // else a renewal has followed
 	for h := range e.holds {
-		if byMessage || !h.watched && h.Request.Ends > e.until {
+		if provisional || !h.watched && h.Request.Ends > e.until {
 			m.extendSoon(e, lease)
 			break
 		}

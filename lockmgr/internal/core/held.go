@@ -248,11 +248,11 @@ func (m *Machine) expire(e *entry) {
 func (m *Machine) whyOver(h *Hold) error {
 	e := h.Request.entry
 	u := e.upkeep()
-	unprolonged := e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0
+	nothingDue := e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0
 	switch over := m.now >= h.Request.Ends; {
 	case h.watched && over:
 		return errMaxHold
-	case !h.watched && (over || unprolonged): // the fixed lease has ended as asked, or a little early
+	case !h.watched && (over || nothingDue): // the fixed lease has ended as asked, or a little early
 		return errOver
 	}
 	return errExpired

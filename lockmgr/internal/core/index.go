@@ -3,7 +3,7 @@ package core
 import "slices"
 
 // An index has the entries of a name that may have many, by phase. So an event about an entry leads
-// to no work for further held entries. The special state of a kind with several entries embeds an
+// to no work for other held entries. The special state of a kind with several entries embeds an
 // index. A name without an index has one entry.
 type index struct {
 	// The entries by phase. Entries that dropDetails has dropped are in no list.

@@ -68,7 +68,7 @@ func (m *Machine) failQueued(r *Request, err error) {
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
 		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
-			m.search = append(m.search, q.first()) // cycle has skipped q.first(), because r came before
+			m.search = append(m.search, q.first()) // see cycle: of an owner's equal requests only the first counts
 		}
 	}
 	if n.queue.head != nil {

@@ -40,13 +40,13 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 	m.emit(Run{op})
 }
 
-// mayCarry appends to out the numbers that the record may carry, except beside. For a transfer
+// mayCarry appends to out the numbers that the record may carry, except except. For a transfer
 // mayCarry leaves out all strays: a transfer needs a record that was ours all the time, and no
 // stray can have been created while the record existed. For a release that reserves, mayCarry
 // leaves out the strays that an unanswered acquire may still create: a late copy of the release
 // must not make a stray live longer.
-func (e *entry) mayCarry(beside uint64, verb Verb, reserves bool, out []uint64) []uint64 {
-	if e.number != 0 && e.number != beside {
+func (e *entry) mayCarry(except uint64, verb Verb, reserves bool, out []uint64) []uint64 {
+	if e.number != 0 && e.number != except {
 		out = append(out, e.number)
 	}
 	place := e.waitingPlace()
@@ -55,7 +55,7 @@ func (e *entry) mayCarry(beside uint64, verb Verb, reserves bool, out []uint64) 
 			continue // a copy of this script could run while the request of that place holds the lock
 		}
 		leftOut := s.stray && (verb == VerbTransfer || reserves && !s.ours)
-		if s.number != beside && s.number != e.number && !leftOut {
+		if s.number != except && s.number != e.number && !leftOut {
 			out = append(out, s.number)
 		}
 	}

@@ -16,7 +16,7 @@ type outsiders struct {
 	whole           bool          // the pause does not end early
 	repeats         int           // how many refused tries may be repeated at once
 	lost            int           // repeated tries since the last grant
-	vain            uint          // pauses for subscribers in a row in which nobody was heard
+	vain            uint          // how many pauses for subscribers have followed each other without anybody being heard
 	wideAt          time.Duration // when a pause is to be long enough for clients far away
 	hadFor          time.Duration // for how long we had a lock since the last pause, without the present hold
 }

@@ -11,7 +11,7 @@ import (
 //
 // The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
 // refused acquire joins the line. A script that leaves something free grants it to the first
-// manager, or tells the managers for which it is, on a channel of each manager. A told manager
+// manager, or tells each manager that may take it, on that manager's own channel. A told manager
 // asks. A manager that is granted leaves the line. A manager for which nobody waits leaves, too,
 // unless a request is likely: see early.go.
 //
@@ -196,11 +196,11 @@ func (p *position) answered(m *Machine, r *Reply) {
 }
 
 // noteLeft notes whether a script has left the line, or has not joined it. A newer script may have
-// joined since. A release joins only if no other script may have joined: if the release has not, the
-// manager stands in no line.
+// joined since. A release joins only if no other script may have joined: if the release has not,
+// the manager stands in no line.
 func (p *position) noteLeft(r *Reply) {
 	op := r.Op
-	positionOver := op.onlyAcquire && (r.OK || r.OtherKind) // beside another kind it is left to expire
+	positionOver := op.onlyAcquire && (r.OK || r.OtherKind) // a record of another kind: the position is left to expire
 	left := r.Ran == Yes && (op.Leaves || positionOver)
 	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (left || notJoined) && p.joined <= op.ID {
@@ -214,8 +214,9 @@ func (p *position) noteLeft(r *Reply) {
 	}
 }
 
-// refused notes that others have the lock. If the try was for requests that do not wait, the try has
-// not joined the line. Then the entry asks again at once, for the requests that have come since.
+// refused notes that others have the lock. If the try was for requests that do not wait, the try
+// has not joined the line. Then the entry asks again at once, for the requests that have come
+// since.
 func (p *position) refused(m *Machine, e *entry, r *Reply) {
 	p.others.noteRefused(m.now, &m.cfg)
 	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0
@@ -329,8 +330,8 @@ func (p *position) means(_ *name, ev Wake) (Wake, bool) {
 
 // told handles an event. A message on the channel of this manager says that something is free for
 // the manager. An entry that asks or waits tries. Without such an entry the manager asks, or leaves
-// the line if nobody waits here. A message on the channel of the name says that nobody in the line
-// may have been told, unless the script of the message has served the line. If the script is not of
+// the line if nobody waits here. A message on the channel of the name says that perhaps nobody in
+// the line was told, unless the script of the message has served the line. If the script is not of
 // this library, an outsider is there.
 //
 // told also arranges that the next script takes over, or removes, the record of a grant that nobody

@@ -8,8 +8,8 @@ func (m *Machine) renewDueLocks() {
 	if m.now < m.pace.next() {
 		return
 	}
-	// A renewal comes out of the map when 9/24 of its lease have passed. So the renewal is sent
-	// before 11/24 have passed, and can be tried again several times.
+	// A renewal is due when 8/24 of its lease have passed, and comes out of the map before 9/24
+	// have. So the renewal is sent before 11/24 have passed, and can be tried again several times.
 	burst := m.pace.burst(m.now, m.renewals.Len(), m.cfg.Lease/12)
 	m.due = m.renewals.DueAtMost(m.now, burst, m.due[:0])
 	if next, ok := m.renewals.Next(); !ok || next > m.now {

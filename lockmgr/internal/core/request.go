@@ -101,8 +101,8 @@ func (r *Request) takeOver() string {
 
 func (r *Request) takesOver() bool { return r.takeOver() != "" }
 
-// easier reports whether the server may grant the request what the server refuses to a request with
-// a side, permits and takeOver. When the refused request leaves, no message comes, so the next
+// easier reports whether the server may grant r although it has refused a request with the given
+// side, permits and takeOver. When the refused request leaves, no message comes, so the next
 // request must try.
 func (r *Request) easier(side Side, permits int, takeOver string) bool {
 	shares := r.Side == Shared && side == Alone
@@ -189,7 +189,7 @@ func (n *name) remove(r *Request) {
 	}
 }
 
-// somebodyWaits reports whether a request waits that does not try once.
+// somebodyWaits reports whether a request without Once waits.
 func (n *name) somebodyWaits() bool {
 	for r := range n.queue.all {
 		if !r.Once {
@@ -212,8 +212,8 @@ func (n *name) waitsAlone() bool {
 	return false
 }
 
-// behindAlone reports whether a queued request waits behind a request for the side Alone that does
-// not only try. The queue may be long, so behindAlone looks at the head and at the few requests
+// behindAlone reports whether a queued request waits behind a request for the side Alone without
+// Once. The queue may be long, so behindAlone looks at the head and at the few requests
 // before r. Requests for the side Shared are at the head only after a run: otherwise the requests
 // join the entry.
 func (r *Request) behindAlone() bool {

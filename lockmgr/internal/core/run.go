@@ -10,8 +10,8 @@ type run struct {
 
 	others int64 // how many others may want the name, by the last reply that said so; at first zero
 	fresh  bool  // others was reported by a transfer of this run
-	// noOthers is set if the last transfer since the entry came to us reported no others. others may
-	// also be zero because of a release, or at first.
+	// noOthers is set if the last transfer since the entry came to us reported no others. others
+	// may also be zero because of a release, or at first.
 	noOthers bool
 }
 
@@ -39,7 +39,7 @@ func (m *Machine) noteHandoff(e *entry) {
 	if u.firstPass == 0 {
 		u.firstPass = m.now
 	}
-	if run.fresh && m.decideRun(e) == askFirst {
+	if run.fresh && m.decideRun(e) == askFirst { // a transfer has reported, and not others: the run would be over
 		run.begin(m.now)
 	}
 }

@@ -12,7 +12,7 @@ func (m *Machine) settle(n *name) {
 	m.settleName(n, again)
 }
 
-// settleEntry is settle after a change that concerns one entry of a name, and no further held
+// settleEntry is settle after a change that concerns one entry of a name, and no other held
 // entry. A name may have many held entries.
 func (m *Machine) settleEntry(e *entry) {
 	n := e.of

@@ -129,7 +129,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 	}
 	if u := e.upkeep(); n.hasDetails() {
 		u.retry.succeeded()
-		if r.OK && e.number == 0 { // the removed record is not the confirmed one
+		if r.OK && e.number == 0 { // no script had confirmed the removed record
 			u.unknown.removed()
 		}
 	}

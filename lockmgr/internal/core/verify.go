@@ -10,8 +10,8 @@ func (m *Machine) verify(key string) {
 	}
 }
 
-// verifySilent does what verify does after a message that is not of our own release, for the names
-// of the key that get no messages themselves. heard is the subscribed name.
+// verifySilent does what verify does after a message of a script that has served no line, for the
+// names of the key that get no messages themselves. heard is the subscribed name.
 func (m *Machine) verifySilent(heard *name, key string) {
 	if len(m.sets) == 0 {
 		return // no other name has the key

@@ -188,7 +188,7 @@ func (b *batch) close(s *shared) {
 // several slots of a cluster, or in a slot that is being moved. split also adds a release of each
 // name of a set if a name is forbidden. While a slot is being moved, the release of a set stays
 // whole, because only its answer says that a name was lost. split reports whether it added any
-// command. The answers to all further commands stay.
+// command. The answers to all other commands stay.
 func (b *batch) split() bool {
 	before := len(b.commands)
 	for i := range b.tasks {

@@ -30,10 +30,10 @@
 // sender sends renewals only. So no burst of requests delays a renewal past its lease, and nothing
 // waits for the answers to many renewals. The other senders send everything else. While batches are
 // under way, the next batch has at least as many tasks as all of them together, or 256, and four
-// batches are under way at most. So few callers have round trips of their own, and many share large
-// batches. If a round trip takes a millisecond or more, a task waits only while sixteen batches are
-// under way, or one task for each 16 µs of the round trip. Handoffs and releases go before
-// acquires.
+// batches are under way at most. So each of a few callers has its own round trip, and many share
+// large batches. If a round trip takes a millisecond or more, a task waits only while sixteen
+// batches are under way, or as many tasks as the round trip has units of 16 µs. Handoffs and
+// releases go before acquires.
 //
 // Submit notes at which master an operation waits, and Cluster.Queued reports another master. So
 // the core knows whether the master of a queued operation answers.

@@ -141,8 +141,8 @@ func (s *shortest) least() time.Duration {
 //     the wait, it ended within rememberFailure, or commands have been under way ever since, with
 //     pauses of rememberFailure at most.
 //   - A command is under way, and nothing was answered for quiet, or for three quarters of the
-//     wait: the command was sent a moment after the caller asked. A silence below leastQuiet, or
-//     below three times what answers usually take, does not count.
+//     wait (not for all of it: the command was sent a moment after the caller asked). A silence
+//     below leastQuiet, or below three times what answers usually take, does not count.
 func (h *health) failing(asked, now time.Duration) *Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()

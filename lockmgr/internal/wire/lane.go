@@ -40,7 +40,7 @@ type Lane struct {
 	mu sync.Mutex
 	// urgent holds transfers and releases, queue acquires and calls.
 	urgent, queue []task
-	// renewals have a sender of their own, so that no further task waits for the answers to many
+	// renewals have a sender of their own, so that no other task waits for the answers to many
 	// renewals.
 	renewals []task
 	renewer  sender
@@ -450,7 +450,7 @@ func (o *outcome) heard(f *Failure) {
 	}
 }
 
-// report posts the answers of a batch: all replies in one event. Tasks for further servers get no
+// report posts the answers of a batch: all replies in one event. Tasks for other servers get no
 // answer here.
 func (l *Lane) report(b *batch) {
 	o := outcome{sentAt: -1}

@@ -78,7 +78,7 @@ type group interface {
 	inTrouble() *slotTroubles
 }
 
-// suspectLayout notes that a command has failed for a reason that may concern further locks.
+// suspectLayout notes that a command has failed for a reason that may concern other locks.
 func (c *Config) suspectLayout() {
 	if c.group != nil {
 		c.group.LookSoon()
