@@ -21,8 +21,8 @@ var coreMutants = []mutant{
 	{"re-entry", "by anybody", machine, "entry.owned", "h.Request.Owner() != owner", "false", seeds},
 	{"re-entry", "after the deadline", machine, "Machine.request", "e.phase == held && m.now >= e.holdUntil()", "false", stories},
 
-	{"numbers", "scripts do not name suspects", machine, "entry.mayCarry", "s.number != beside && s.number != e.number && !leftOut", "false && leftOut", seeds},
-	{"numbers", "a transfer does not name the old holder", machine, "entry.mayCarry", "e.number != 0 && e.number != beside", "false", seeds},
+	{"numbers", "scripts do not name suspects", machine, "entry.mayCarry", "s.number != except && s.number != e.number && !leftOut", "false && leftOut", seeds},
+	{"numbers", "a transfer does not name the old holder", machine, "entry.mayCarry", "e.number != 0 && e.number != except", "false", seeds},
 	{"numbers", "an answer to an earlier command is believed", machine, "Reply.expected", "r.ID == r.Op.ID && e != nil && e.flight == r.Op.ID", "e != nil", seeds},
 	{"numbers", "a number for each owner", machine, "Machine.ask", "m.tryNumber(r)", "1<<40+r.Owner()", seeds},
 
