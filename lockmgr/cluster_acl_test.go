@@ -133,8 +133,7 @@ func requireCheckNames(t *testing.T, opt rueidis.ClientOption, grant func(user, 
 		mustClose(t, m)
 	}
 	grant("checked", plain+" "+more)
-	m, err := lockmgr.Dial(opt, lockmgr.Options{})
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
 	for _, rule := range []string{"+cluster|myid", "+cluster|slots"} { // taken away later
 		grant("checked", plain+" "+strings.ReplaceAll(more, rule, ""))
 		report, err := m.Check(faults.Patient(t), "app:")

@@ -33,11 +33,9 @@ func TestCluster_NodeBecomesForeignUnseen(t *testing.T) {
 	for what, dial := range map[string]func(testing.TB, *redistest.Cluster, lockmgr.Options) *lockmgr.Manager{
 		"Dial": dialCluster,
 		"New": func(t testing.TB, c *redistest.Cluster, o lockmgr.Options) *lockmgr.Manager {
-			client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: c.Addrs()}))
-			require.NoError(t, err)
+			client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: c.Addrs()})))(t)
 			t.Cleanup(client.Close)
-			m, err := lockmgr.New(client, o)
-			require.NoError(t, err)
+			m := must(lockmgr.New(client, o))(t)
 			t.Cleanup(func() { _ = m.Close(context.Background()) })
 			return m
 		},
@@ -48,19 +46,15 @@ func TestCluster_NodeBecomesForeignUnseen(t *testing.T) {
 			m := dial(t, c, lockmgr.Options{RetryTime: time.Second})
 			stolen := c.Nodes[1]
 			names := namesOn(c, 3)[stolen]
-			l, err := m.Lock(ctx, names[0])
-			require.NoError(t, err)
+			l := must(m.Lock(ctx, names[0]))(t)
 			for _, words := range [][]string{{"FLUSHALL"}, {"CLUSTER", "RESET", "HARD"}, {"CLUSTER", "ADDSLOTSRANGE", "0", "16383"}} {
 				faults.Do(t, stolen, words...)
 			}
 			require.Eventually(t, func() bool { return strings.Contains(faults.Do(t, stolen, "CLUSTER", "INFO"), "cluster_state:ok") }, faults.Patience, 10*time.Millisecond)
 			faults.Do(t, stolen, "HSET", names[1], "theirs:1", "1")
-			_, err = m.TryLock(ctx, names[2])
-			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-			_, err = m.ForceUnlock(ctx, names[1])
-			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-			_, err = m.Inspect(ctx, names[1])
-			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+			require.ErrorIs(t, errOf(m.TryLock(ctx, names[2])), lockmgr.ErrUnavailable)
+			require.ErrorIs(t, errOf(m.ForceUnlock(ctx, names[1])), lockmgr.ErrUnavailable)
+			require.ErrorIs(t, errOf(m.Inspect(ctx, names[1])), lockmgr.ErrUnavailable)
 			require.Error(t, l.Unlock(ctx))
 			// A slow machine may have written the record of the manager since.
 			for _, name := range []string{names[0], names[2]} {
@@ -85,15 +79,13 @@ func TestCluster_NodeOfAnotherCluster(t *testing.T) {
 	}
 	o := lockmgr.Options{Lease: 3 * time.Second}
 	ctx := faults.Patient(t)
-	holder, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o)
-	require.NoError(t, err)
+	holder := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o))(t)
 	defer holder.Close(context.Background())
 	other := dialCluster(t, c, o)
 	var held []*lockmgr.Lock
 	for owner, all := range names {
 		for _, name := range all {
-			l, err := holder.Lock(ctx, name)
-			require.NoError(t, err)
+			l := must(holder.Lock(ctx, name))(t)
 			if owner != stolen {
 				held = append(held, l)
 			}
@@ -110,13 +102,11 @@ func TestCluster_NodeOfAnotherCluster(t *testing.T) {
 	for time.Now().Before(end) {
 		for _, l := range held {
 			require.NoError(t, l.Err(), "held at a healthy master")
-			_, err := other.TryLock(ctx, l.Name())
-			require.Error(t, err, "another manager got a lock that is held")
+			require.Error(t, errOf(other.TryLock(ctx, l.Name())), "another manager got a lock that is held")
 		}
 		for _, name := range names[stolen] {
 			for _, m := range []*lockmgr.Manager{holder, other} {
-				l, err := m.Lock(ctx, "{"+name+"}:other")
-				require.NoError(t, err, "the replica has taken over")
+				l := must(m.Lock(ctx, "{"+name+"}:other"))(t, "the replica has taken over")
 				require.NoError(t, l.Unlock(ctx))
 			}
 		}
@@ -138,16 +128,13 @@ func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
 	var log lockedBuffer
 	o := lockmgr.Options{RetryTime: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	ctx := faults.Patient(t)
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o)
-	require.NoError(t, err)
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o))(t)
 	defer m.Close(context.Background())
 	held := map[string]*lockmgr.Lock{}
 	for _, all := range names {
-		held[all[0]], err = m.Lock(ctx, all[0])
-		require.NoError(t, err)
+		held[all[0]] = mustLock(t, m, all[0])
 	}
-	_, err = m.Check(ctx, "check:")
-	require.NoError(t, err)
+	require.NoError(t, errOf(m.Check(ctx, "check:")))
 	makeForeign(t, stolen)
 
 	for range 2 {
@@ -159,24 +146,21 @@ func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
 				require.Less(t, time.Since(begin), 3*o.RetryTime, "RetryTime, and some for a busy machine")
 				continue
 			}
-			require.NoError(t, err)
-			require.NoError(t, l.Unlock(ctx))
+			mustUnlock(t, must(l, err)(t))
 		}
 	}
-	_, err = m.Check(ctx, "check:")
+	_, err := m.Check(ctx, "check:")
 	require.ErrorIs(t, err, lockmgr.ErrTopology)
 	require.ErrorContains(t, err, stolen.Addr())
 	for range 5 { // which seed answers first is a matter of luck
 		started := dialCluster(t, c, o)
 		for owner, all := range names {
 			if owner != stolen {
-				_, err := started.TryLock(ctx, all[0])
-				require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "it is held")
+				require.ErrorIs(t, errOf(started.TryLock(ctx, all[0])), lockmgr.ErrNotAcquired, "it is held")
 			}
 		}
 	}
-	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr(), c.Nodes[0].Addr()}}, o)
-	require.ErrorIs(t, err, lockmgr.ErrTopology, "as many of one cluster as of the other")
+	require.ErrorIs(t, errOf(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr(), c.Nodes[0].Addr()}}, o)), lockmgr.ErrTopology, "as many of one cluster as of the other")
 	require.Contains(t, log.String(), "another node answers at the address of this master")
 	require.Equal(t, "0", faults.Do(t, stolen, "DBSIZE"))
 	for owner, all := range names {
@@ -185,8 +169,7 @@ func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
 		}
 	}
 	stolen.Kill()
-	_, err = m.Check(ctx, "check:")
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable, "nobody is at that address any more")
+	require.ErrorIs(t, errOf(m.Check(ctx, "check:")), lockmgr.ErrUnavailable, "nobody is at that address any more")
 }
 
 // A cluster loses most of its masters, and an administrator gives their slots to the one that is
@@ -198,8 +181,7 @@ func TestCluster_OneMasterIsLeft(t *testing.T) {
 	m := dialCluster(t, c, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for _, all := range names {
-		_, err := m.Lock(ctx, all[0])
-		require.NoError(t, err)
+		require.NoError(t, errOf(m.Lock(ctx, all[0])))
 	}
 	left := c.Nodes[0]
 	var gone []string
@@ -212,8 +194,7 @@ func TestCluster_OneMasterIsLeft(t *testing.T) {
 	}
 	faults.Do(t, left, "CLUSTER", "ADDSLOTSRANGE", "5461", "16383")
 	for _, all := range names {
-		l, err := m.Lock(ctx, all[1])
-		require.NoError(t, err)
+		l := must(m.Lock(ctx, all[1]))(t)
 		require.NoError(t, l.Unlock(ctx))
 	}
 }
@@ -243,6 +224,5 @@ func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
 	t.Cleanup(func() { _ = manager.Close(context.Background()) })
 	stolen.Store(true)
 	faults.Do(t, m.To, "CLIENT", "KILL", "TYPE", "normal")
-	_, err = manager.Lock(faults.Patient(t), name)
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorIs(t, errOf(manager.Lock(faults.Patient(t), name)), lockmgr.ErrUnavailable)
 }

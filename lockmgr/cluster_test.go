@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -159,50 +158,6 @@ func TestCluster_SlotMoves(t *testing.T) {
 		require.True(t, l.Valid())
 		mustUnlock(t, mustPass(t, l, other, f))
 	}
-}
-
-// While a slot moves, scripts of read-write locks find some of their keys at the new master only.
-// Requests wait until it has moved. They do not fail, and nothing is lost. Plain locks are at one
-// of the two masters. Those at either are granted and renewed meanwhile.
-func TestCluster_SlotThatIsMoving(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	o := lockmgr.Options{Lease: 2 * time.Second, RetryTime: 10 * time.Second}
-	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
-	name := "{a}b"
-	reader := mustLock(t, m, name, lockmgr.Shared())
-	held := []*lockmgr.Lock{reader}
-	plain := func(from, to int) { // their renewals share a command with those of others
-		var asked []*futures.Future[*lockmgr.Lock]
-		for i := from; i < to; i++ {
-			asked = append(asked, m.LockAsync("{a}"+strconv.Itoa(i)))
-		}
-		for _, f := range asked {
-			held = append(held, mustAwait(t, f))
-		}
-	}
-	plain(0, 10)
-	from, to := c.Owner(name), c.Nodes[0]
-	if from == to {
-		to = c.Nodes[1]
-	}
-	slot := strconv.Itoa(wires.SlotOf(name))
-	faults.Do(t, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", faults.Do(t, from, "CLUSTER", "MYID"))
-	faults.Do(t, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", faults.Do(t, to, "CLUSTER", "MYID"))
-	var waiting []*futures.Future[*lockmgr.Lock]
-	for range 3 {
-		waiting = append(waiting, other.LockAsync(name, lockmgr.Shared()))
-	}
-	set := other.LockAllAsync(lockmgr.Set{Names: []string{"{a}c"}, Shared: []string{name}})
-	plain(10, 20) // these are at the new master
-	requireRenewed(t, o.Lease, held...)
-	c.Move(t, name, to)
-	for _, f := range waiting {
-		mustUnlock(t, mustAwait(t, f))
-	}
-	mustUnlock(t, mustAwait(t, set))
-	mustUnlock(t, held...)
-	require.Empty(t, ownKeys(t, c, name))
 }
 
 // Names in slots that no master serves are unavailable. Others of the same manager are granted and

@@ -62,7 +62,6 @@ func TestDemoted_HoldsStay(t *testing.T) {
 			o := lockmgr.Options{Lease: demotedLease, RetryTime: 20 * time.Second}
 			change(&o, &opt)
 			m, other := dialOption(t, opt, o), dialOption(t, opt, o)
-			ctx := faults.Patient(t)
 			held := mustLockEach(t, m, numbered("job", 20))
 			for kind, opts := range map[string][]lockmgr.LockOption{"read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()}} {
 				held = append(held, mustLock(t, m, kind, opts...))
@@ -72,14 +71,10 @@ func TestDemoted_HoldsStay(t *testing.T) {
 
 			failOver(t, servers, proxy)
 			awaitRenewed(t, held)
-			var l *lockmgr.Lock
-			var err error
 			faults.ByMessage(t, other, func() {
 				mustUnlock(t, held...)
-				l, err = next.Await(ctx)
-				require.NoError(t, err)
+				mustUnlock(t, mustAwait(t, next))
 			})
-			mustUnlock(t, l)
 			require.Equal(t, "0", faults.Do(t, servers[1], "EXISTS", "job0", "job1", "read", "write", "fair"))
 		})
 	}

@@ -25,28 +25,10 @@ func startCluster(t testing.TB) *redistest.Server {
 // Several addresses are the seeds of a cluster, unless the caller wants one server.
 func TestDial_Seeds(t *testing.T) {
 	t.Parallel()
-	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1", "127.0.0.1:2"}}, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorIs(t, errOf(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1", "127.0.0.1:2"}}, lockmgr.Options{})), lockmgr.ErrUnavailable)
 	s := redistest.Start(t)
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr(), "b:1"}, ForceSingleClient: true}, lockmgr.Options{})
-	require.NoError(t, err, "the first address is the server")
+	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr(), "b:1"}, ForceSingleClient: true}, lockmgr.Options{}))(t, "the first address is the server")
 	mustClose(t, m)
-}
-
-// A manager borrows the client of a cluster, and leaves it open.
-func TestNew_Cluster(t *testing.T) {
-	t.Parallel()
-	s := startCluster(t)
-	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true}))(t)
-	defer client.Close()
-	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
-	m := must(lockmgr.New(client, lockmgr.Options{}))(t)
-	l := mustLock(t, m, "a")
-	f := m.LockAsync("a")
-	mustUnlock(t, l)
-	mustAwait(t, f)
-	mustClose(t, m)
-	require.NoError(t, client.Do(faults.Patient(t), client.B().Ping().Build()).Error())
 }
 
 // New asks a client of a cluster for its layout, and fails if there is none.
@@ -86,6 +68,7 @@ func TestServer_ClusterOfOneLosesNothing(t *testing.T) {
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" })
 	require.Zero(t, m.Stats().Losses)
 	mustClose(t, m)
+	require.NoError(t, client.Do(faults.Patient(t), client.B().Ping().Build()).Error(), "the client is only borrowed")
 }
 
 // Check warns of a cluster whose only master has a client for a single server. A cluster of several
@@ -106,8 +89,7 @@ func TestServer_CheckNamesACluster(t *testing.T) {
 	faults.Do(t, s, "CLUSTER", "MEET", host, port)
 	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, s, "CLUSTER", "INFO"), "cluster_size:2") })
 	require.ErrorIs(t, errOf(m.Check(faults.Patient(t), "a")), lockmgr.ErrTopology)
-	_, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
+	require.ErrorIs(t, errOf(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}, lockmgr.Options{})), lockmgr.ErrTopology)
 	whole := dial(t, s.Addr(), lockmgr.Options{})
 	for _, name := range numbered("app:", 20) {
 		mustUnlock(t, mustLock(t, whole, name))
