@@ -7,8 +7,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/holdfast-go/holdfast/futures"
-	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -108,52 +106,4 @@ func TestEarly_WriterLeaves(t *testing.T) {
 // dialSingle connects to a server that may lose releases.
 func dialSingle(t *testing.T, addr string) *lockmgr.Manager {
 	return dialOption(t, rueidis.ClientOption{InitAddress: []string{addr}}, lockmgr.Options{})
-}
-
-// A process that hangs is first in the line. It costs those behind it its turn, once: two seconds.
-func TestLine_ProcessThatHangs(t *testing.T) {
-	t.Parallel()
-	acquire := func(opts ...lockmgr.LockOption) func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-		return func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("a", opts...) }
-	}
-	for name, ask := range map[string]func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
-		"plain": acquire(), "writer": acquire(lockmgr.Exclusive()),
-		"permits": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.Permits("a", 1).AcquireAsync(1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			line := "{a}:lock_line"
-			if name == "permits" {
-				line = "{a}:line"
-			}
-			requireOnceWithin(t, 2500*time.Millisecond, func() time.Duration {
-				s := redistest.Start(t)
-				proxy := faultproxy.Start(t, s.Addr())
-				a, hangs, b := dial(t, s.Addr(), lockmgr.Options{}), dialTroubled(t, proxy.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-				inLine := func(n string) {
-					faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", line) == n }, "managers in the line: %s", n)
-				}
-				l := mustAwait(t, ask(a))
-				ask(hangs)
-				inLine("1")
-				proxy.Stall()
-				next := ask(b)
-				inLine("2")
-				mustUnlock(t, l)
-				start := time.Now()
-				l = mustAwait(t, next)
-				took := time.Since(start)
-				next = ask(a)
-				inLine("1")
-				start = time.Now()
-				mustUnlock(t, l)
-				mustUnlock(t, mustAwait(t, next))
-				if again := time.Since(start); again > time.Second {
-					return again + 2500*time.Millisecond // not once
-				}
-				proxy.Heal()
-				return took
-			}, "a turn in vain takes two seconds")
-		})
-	}
 }

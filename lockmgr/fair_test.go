@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -44,8 +43,9 @@ func awaitNoKeys(t *testing.T, s *redistest.Server) {
 // An order notes who got a lock, one after the other.
 type order struct {
 	sync.WaitGroup
-	mu  sync.Mutex
-	got []int
+	mu     sync.Mutex
+	got    []int
+	tokens []int64
 }
 
 // take takes the lock of a future, notes it and unlocks it.
@@ -53,13 +53,14 @@ func (o *order) take(t *testing.T, i int, f *futures.Future[*lockmgr.Lock]) {
 	o.Go(func() {
 		l := mustAwait(t, f)
 		o.mu.Lock()
-		o.got = append(o.got, i)
+		o.got, o.tokens = append(o.got, i), append(o.tokens, l.Token())
 		o.mu.Unlock()
 		mustUnlock(t, l)
 	})
 }
 
-// The grants of a fair lock are in the order in which its requests arrive, over managers.
+// The grants of a fair lock are in the order in which its requests arrive, over managers, and the
+// tokens rise.
 func TestFair_Order(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -76,13 +77,15 @@ func TestFair_Order(t *testing.T) {
 		var o order
 		var want []int
 		for i := range 30 {
-			o.take(t, i, mgrs[of(i)].LockAsync(name, lockmgr.Fair()))
+			o.take(t, i, mgrs[of(i)].LockAsync(name, lockmgr.Fair(), lockmgr.Fenced()))
 			awaitQueue(t, mgrs[0], name, i+1)
 			want = append(want, i)
 		}
 		mustUnlock(t, first)
 		o.Wait()
 		require.Equal(t, want, o.got, name)
+		require.IsIncreasing(t, o.tokens)
+		faults.Do(t, s, "DEL", "redisson_lock_token:{"+name+"}")
 	}
 	awaitNoKeys(t, s)
 }
@@ -219,69 +222,12 @@ func TestFair_ForgedGrant(t *testing.T) {
 			sent := b.Stats().Scripts
 			faults.Do(t, s, "PUBLISH", channel, strings.Join(words, " "))
 			faults.Eventually(t, func() bool { return b.Stats().Scripts > sent }, "a message makes the manager ask")
-			_, err := waits.Result()
-			require.ErrorIs(t, err, futures.ErrPending)
+			require.ErrorIs(t, errOf(waits.Result()), futures.ErrPending)
 		}
 		require.True(t, l.Valid())
 		mustUnlock(t, l)
 		mustUnlock(t, mustAwait(t, waits))
 	}
-}
-
-// No worker waits for more than three rounds of the others, over managers.
-func TestFair_AgainAndAgain(t *testing.T) {
-	t.Parallel()
-	const workers, rounds = 4, 25
-	s := redistest.Start(t)
-	var wg sync.WaitGroup
-	var inside, grants int
-	var last [3 * workers]int // when each had the lock last, counted in grants
-	for i := range 3 {
-		m := dial(t, s.Addr(), lockmgr.Options{})
-		for j := range workers {
-			wg.Go(func() {
-				for round := range rounds {
-					l := mustLock(t, m, "f", lockmgr.Fair())
-					if inside++; inside != 1 {
-						t.Error("two have the lock")
-					}
-					grants++
-					me := i*workers + j
-					if round > 2 && round < rounds-3 && grants-last[me] > 3*3*workers {
-						t.Errorf("worker %d had to wait for %d grants of others", me, grants-last[me])
-					}
-					last[me] = grants
-					inside--
-					mustUnlock(t, l)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	require.Equal(t, 3*workers*rounds, grants)
-	awaitNoKeys(t, s)
-}
-
-// A request that leaves gives its place up, wherever it is in the queue.
-func TestFair_Leave(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
-	first := mustLock(t, m, "f", lockmgr.Fair())
-	var all []*futures.Future[*lockmgr.Lock]
-	for i := range 6 {
-		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair()))
-		awaitQueue(t, m, "f", i+1)
-	}
-	_, err := other.Lock(faults.Patient(t), "f", lockmgr.Fair(), lockmgr.MaxWait(50*time.Millisecond))
-	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
-	for _, i := range []int{1, 2, 5} { // the first, one in the middle, the last
-		all[i].Cancel()
-	}
-	awaitQueue(t, m, "f", 3)
-	mustUnlock(t, first)
-	for _, i := range []int{0, 3, 4} {
-		mustUnlock(t, mustAwait(t, all[i]))
-	}
-	awaitNoKeys(t, s)
 }
 
 // A request that does not wait fails if anybody waits, and gets no place.
@@ -336,22 +282,6 @@ func TestFair_ForceUnlock(t *testing.T) {
 	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 }
 
-// Tokens rise over managers, also when the lock passes in memory.
-func TestFair_Fenced(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	var last int64
-	var wg sync.WaitGroup
-	for i := range 60 {
-		wg.Go(func() {
-			l := mustLock(t, []*lockmgr.Manager{m, other}[i%2], "f", lockmgr.Fair(), lockmgr.Fenced())
-			assert.Greater(t, l.Token(), last)
-			last = l.Token()
-			mustUnlock(t, l)
-		})
-	}
-	wg.Wait()
-}
-
 // A hold whose fixed lease ends without an unlock passes to the next, here and elsewhere.
 func TestFair_FixedLeases(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
@@ -363,39 +293,6 @@ func TestFair_FixedLeases(t *testing.T) {
 		l := mustAwait(t, f)
 		faults.AwaitLost(t, l)
 	}
-}
-
-func TestFair_Reentry(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	ctx := lockmgr.WithOwner(faults.Patient(t), m.NewOwner())
-	l := must(m.Lock(ctx, "f", lockmgr.Fair()))(t)
-	again := must(m.Lock(ctx, "f", lockmgr.Fair()))(t)
-	require.Equal(t, l.HolderID(), again.HolderID())
-	require.NoError(t, l.Unlock(ctx))
-	require.True(t, again.Valid())
-	require.NoError(t, again.Unlock(ctx))
-	awaitNoKeys(t, s)
-}
-
-// Fair can't be combined with other kinds, and a name has one kind.
-func TestFair_BadRequests(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	for _, opts := range [][]lockmgr.LockOption{{lockmgr.Fair(), lockmgr.Shared()}, {lockmgr.Exclusive(), lockmgr.Fair()}} {
-		require.ErrorIs(t, errOf(m.Lock(ctx, "f", opts...)), lockmgr.ErrInvalidOption)
-	}
-	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.Set{Names: []string{"f"}}, lockmgr.Fair())), lockmgr.ErrInvalidOption)
-	require.ErrorIs(t, errOf(m.Permits("f", 1).Acquire(ctx, 1, lockmgr.Fair())), lockmgr.ErrInvalidOption)
-
-	l := mustLock(t, m, "f", lockmgr.Fair())
-	require.ErrorIs(t, errOf(m.TryLock(ctx, "f")), lockmgr.ErrKind)
-	mustUnlock(t, l)
-	l = mustLock(t, m, "f", lockmgr.Exclusive())
-	require.ErrorIs(t, errOf(other.Lock(ctx, "f", lockmgr.Fair())), lockmgr.ErrKind)
-	mustUnlock(t, l)
-	awaitNoKeys(t, s)
 }
 
 // A plain request of another process gets a free fair lock, although some wait for it. The waiters
@@ -415,22 +312,6 @@ func TestFair_PlainRequestOfAnotherProcess(t *testing.T) {
 		require.True(t, l.Valid())
 		mustUnlock(t, l)
 	})
-}
-
-// A manager that closes leaves no place, and those behind it get the lock.
-func TestFair_Close(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
-	l := mustLock(t, m, "f", lockmgr.Fair())
-	for range 3 {
-		_ = m.LockAsync("f", lockmgr.Fair())
-	}
-	awaitQueue(t, other, "f", 3)
-	behind := other.LockAsync("f", lockmgr.Fair())
-	awaitQueue(t, other, "f", 4)
-	mustClose(t, m)
-	require.False(t, l.Valid())
-	mustUnlock(t, mustAwait(t, behind))
-	awaitNoKeys(t, s)
 }
 
 // A live waiter keeps its place for longer than a place lasts without its manager.
@@ -481,30 +362,6 @@ func TestFair_DeadManager(t *testing.T) {
 		require.Less(t, time.Since(asked), 5*time.Second+1500*time.Millisecond)
 		mustUnlock(t, next)
 	})
-}
-
-// Keys beside a fair lock that have data of another type fail its requests, and no others. Who
-// holds the lock can give it back.
-func TestFair_OtherData(t *testing.T) {
-	t.Parallel()
-	for _, key := range []string{"redisson_lock_queue:{f}", "redisson_lock_timeout:{f}", "redisson_lock_queue:{f}:waits"} {
-		s := redistest.Start(t)
-		m, other := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
-		l := mustLock(t, m, "f", lockmgr.Fair())
-		waits := m.LockAsync("f", lockmgr.Fair())
-		awaitQueue(t, m, "f", 1)
-		faults.Do(t, s, "SET", key, "x")
-		for _, who := range []*lockmgr.Manager{m, other} {
-			requireServerError(t, lockmgr.ErrWrongType, errOf(who.Lock(faults.Patient(t), "f", lockmgr.Fair())))
-		}
-		requireServerError(t, lockmgr.ErrWrongType, errOf(waits.Await(faults.Patient(t))))
-		require.True(t, l.Valid())
-		mustUnlock(t, mustLock(t, m, "g", lockmgr.Fair()))
-		require.NoError(t, l.Unlock(ctx), "released all the same")
-		require.Equal(t, "0", faults.Do(t, s, "EXISTS", "f"))
-		faults.Do(t, s, "DEL", key)
-		mustUnlock(t, mustLock(t, other, "f", lockmgr.Fair()))
-	}
 }
 
 // A manager that waits listens on a channel of its own. A client of Redisson knows only that of the

@@ -248,7 +248,8 @@ func TestLine_StepsDoNotGrowWithTheLine(t *testing.T) {
 	}
 }
 
-// Managers that stand in hundreds of lines leave no key when they are closed, in whatever order.
+// Managers that stand in hundreds of lines leave no key when they are closed, in whatever order, and
+// those behind them get the locks.
 func TestLine_CloseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -268,21 +269,26 @@ func TestLine_CloseLeavesNothing(t *testing.T) {
 	for _, f := range ask(managers[0]) {
 		mustAwait(t, f)
 	}
-	for _, m := range managers[1:] {
-		ask(m)
-	}
+	ask(managers[2])
+	one, other := ask(managers[1]), ask(managers[3])
 	last := strconv.Itoa(names - 1)
 	for _, line := range []string{"{plain" + last + "}:lock_line", "{write" + last + "}:lock_line", "redisson_lock_queue:{fair" + last + "}", "{permits" + last + "}:line"} {
 		faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", line) == "3" }, line)
 	}
 	for _, i := range []int{2, 0, 1, 3} { // one that waits, one that holds
 		mustClose(t, managers[i])
+		if i == 0 {
+			for i := range one { // either may be first
+				faults.Eventually(t, func() bool { return faults.Settled(one[i]) || faults.Settled(other[i]) })
+			}
+		}
 	}
 	require.Empty(t, faults.Do(t, s, "KEYS", "*"))
 }
 
 // A process in the line is dead, or hangs, when its turn comes. If the process is dead, the next one
-// gets the lock at once. If the process hangs, or had a fair place, the next one waits for a turn.
+// gets the lock at once. If the process hangs, or had a fair place, the next one waits for a turn,
+// and those after it do not.
 func TestLine_ProcessThatIsGone(t *testing.T) {
 	t.Parallel()
 	for _, k := range lineKinds() {
@@ -316,7 +322,14 @@ func TestLine_ProcessThatIsGone(t *testing.T) {
 					mustUnlock(t, l)
 					l = mustAwait(t, next)
 					took := time.Since(start)
+					after := k.holds(a)
+					k.awaitInLine(t, s, "1")
+					start = time.Now()
 					mustUnlock(t, l)
+					mustUnlock(t, mustAwait(t, after))
+					if again := time.Since(start); again > time.Second && k.name != "reader" { // readers are told together
+						took += limit // not once
+					}
 					proxy.Heal()
 					return took
 				})

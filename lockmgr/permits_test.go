@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -134,49 +133,25 @@ func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
 }
 
 func TestPermits_BadRequests(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
+	s, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for what, test := range map[string]struct {
-		p    lockmgr.Permits
-		n    int
-		opts []lockmgr.LockOption
+		p lockmgr.Permits
+		n int
 	}{
-		"none": {m.Permits("a", 5), 0, nil}, "negative": {m.Permits("a", 5), -1, nil}, "more than there are": {m.Permits("a", 5), 6, nil},
-		"too many": {m.Permits("a", 1000), lockmgr.MaxPermits + 1, nil}, "no limit": {m.Permits("a", 0), 1, nil}, "zero": {lockmgr.Permits{}, 1, nil},
-		"fenced": {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.Fenced()}}, "shared": {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.Shared()}},
-		"exclusive": {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.Exclusive()}},
-		"an owner":  {m.Permits("a", 5), 1, []lockmgr.LockOption{lockmgr.AsOwner(m.NewOwner())}},
+		"none": {m.Permits("a", 5), 0}, "negative": {m.Permits("a", 5), -1}, "more than there are": {m.Permits("a", 5), 6},
+		"too many": {m.Permits("a", 1000), lockmgr.MaxPermits + 1}, "no limit": {m.Permits("a", 0), 1}, "zero": {lockmgr.Permits{}, 1},
 	} {
-		_, err := test.p.TryAcquire(ctx, test.n, test.opts...)
+		_, err := test.p.TryAcquire(ctx, test.n)
 		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, what)
 		var failed *lockmgr.LockError
 		require.ErrorAs(t, err, &failed, what)
 	}
 	require.ErrorIs(t, errOf(m.Permits("", 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName)
-	for _, name := range []string{"redisson_sc:{a}", "{a}:timeout", "{a}:line", "{a}:wants", "b{a}:timeout", "redisson_lock_queue:{a}", "redisson_lock_timeout:{a}", "redisson_lock_queue:{a}:waits"} {
-		require.ErrorIs(t, errOf(m.Permits(name, 5).Acquire(ctx, 1)), lockmgr.ErrInvalidName, name)
-		require.ErrorIs(t, errOf(m.Lock(ctx, name)), lockmgr.ErrInvalidName, name)
-	}
 	require.ErrorIs(t, errOf(m.Permits("a", 5).Return(ctx, "abc")), lockmgr.ErrInvalidOption)
 	require.ErrorIs(t, errOf(m.Permits("a", 5).Return(ctx)), lockmgr.ErrInvalidOption)
 	require.ErrorIs(t, m.Permits("a", 5).SetLimit(ctx, -1), lockmgr.ErrInvalidOption)
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
-
-	// A name has one kind.
-	held := mustLock(t, other, "plain")
-	require.ErrorIs(t, errOf(m.Permits("plain", 5).Acquire(ctx, 1)), lockmgr.ErrKind)
-	require.ErrorIs(t, errOf(other.Permits("plain", 5).Acquire(ctx, 1)), lockmgr.ErrKind)
-	mustUnlock(t, held)
-	permit := mustAcquire(t, other.Permits("plain", 5), 1)
-	require.ErrorIs(t, errOf(m.Lock(ctx, "plain")), lockmgr.ErrWrongType)
-	mustUnlock(t, permit)
-	faults.Do(t, s, "SET", "text", "no number")
-	require.ErrorIs(t, errOf(m.Permits("text", 5).Acquire(ctx, 1)), lockmgr.ErrWrongType)
-	faults.Do(t, s, "RPUSH", "list", "x")
-	require.ErrorIs(t, errOf(m.Permits("list", 5).Acquire(ctx, 1)), lockmgr.ErrWrongType)
-	faults.Do(t, s, "SET", "{set}:timeout", "x")
-	require.ErrorIs(t, errOf(m.Permits("set", 5).Acquire(ctx, 1)), lockmgr.ErrWrongType)
-	require.Equal(t, "", faults.Do(t, s, "GET", "set"), "nothing was written")
 }
 
 // A key that has something else than permits is left as it is, whatever is asked of it.
@@ -190,8 +165,9 @@ func TestPermits_OtherData(t *testing.T) {
 	faults.Do(t, s, "RPUSH", "list", "x")
 	faults.Do(t, s, "SET", "taken", "3")
 	faults.Do(t, s, "SET", "{taken}:timeout", "x")
+	faults.Do(t, s, "SET", "{new}:timeout", "x")
 	size := faults.Do(t, s, "DBSIZE")
-	for _, name := range []string{"plain", "write", "text", "fraction", "list", "taken"} {
+	for _, name := range []string{"plain", "write", "text", "fraction", "list", "taken", "new"} {
 		p := m.Permits(name, 5)
 		for op, do := range map[string]func() error{
 			"acquire": func() error { _, err := p.TryAcquire(ctx, 1); return err },
@@ -248,10 +224,9 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 	ctx := faults.Patient(t)
 	p, theirs := m.Permits("jobs", 10), other.Permits("jobs", 20)
 	held := mustAcquire(t, p, 10)
-	_, err := theirs.TryAcquire(ctx, 10)
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(theirs.TryAcquire(ctx, 10)), lockmgr.ErrNotAcquired)
 	for _, n := range []int{11, 20} {
-		_, err = theirs.TryAcquire(ctx, n)
+		_, err := theirs.TryAcquire(ctx, n)
 		require.ErrorIs(t, err, lockmgr.ErrLimit)
 		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.False(t, lockmgr.Temporary(err))
@@ -278,6 +253,17 @@ func TestPermits_MoreThanThereAre(t *testing.T) {
 	require.NoError(t, p.SetLimit(ctx, 20))
 	mustUnlock(t, mustAwait(t, waiting))
 	awaitFree(t, p, 20)
+
+	// The limit is raised from 0 while permits are taken, and is still too small for a request.
+	held = mustAcquire(t, p, 4)
+	require.NoError(t, p.SetLimit(ctx, 0))
+	waiting = theirs.AcquireAsync(5)
+	faults.Eventually(t, func() bool { return other.Stats().Subscriptions > 0 && other.Stats().Waiting == 1 })
+	faults.ByMessage(t, other, func() {
+		require.NoError(t, p.SetLimit(ctx, 3))
+		require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrLimit)
+	})
+	mustUnlock(t, held)
 }
 
 // What the server remembers can be removed while no permit is taken.
@@ -507,8 +493,7 @@ func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 		for range times {
 			time.Sleep(300 * milli)
 			asked := time.Now()
-			l, err := m.Permits("jobs", 10).Acquire(ctx, 10)
-			require.NoError(t, err)
+			l := must(m.Permits("jobs", 10).Acquire(ctx, 10))(t)
 			sum += time.Since(asked)
 			require.LessOrEqual(t, time.Since(asked), 2*longest+100*milli)
 			require.NoError(t, l.Unlock(ctx))
@@ -543,35 +528,6 @@ func TestPermits_ProcessThatHearsNothing(t *testing.T) {
 	stop.Store(true)
 	group.Wait()
 	awaitFree(t, m.Permits("jobs", 2), 2)
-}
-
-// A request for many gets them although the callers of three other managers take one each without a
-// pause.
-func TestPermits_ManyBesideOne(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var group sync.WaitGroup
-		for i := range 3 {
-			other, _ := w.manager(lockmgr.Options{})
-			for j := range 6 {
-				hold := time.Duration(300+70*i+11*j) * milli
-				group.Go(func() { takeOneByOne(ctx, other.Permits("jobs", 8), hold, new(atomic.Int64)) })
-			}
-		}
-		time.Sleep(second)
-		for range 5 {
-			l, err := m.Permits("jobs", 8).Acquire(ctx, 8, lockmgr.MaxWait(5*second))
-			if !assert.NoError(t, err) {
-				break
-			}
-			require.NoError(t, l.Unlock(ctx))
-		}
-		cancel()
-		group.Wait()
-		awaitFree(t, m.Permits("jobs", 8), 8)
-	})
 }
 
 // With ForgetPermits the server keeps no limit of a name that nobody uses.
@@ -661,23 +617,4 @@ func TestPermits_PassInMemory(t *testing.T) {
 		require.Greater(t, st.Passes, uint64(4500), fmt.Sprint(st))
 		awaitFree(t, p, 10)
 	})
-}
-
-// Waiting requests for more permits than the limit fail at once when the limit is raised from 0,
-// also while as many permits are taken.
-func TestPermits_LimitRaisedFromZero(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	p := m.Permits("p", 5)
-	held := mustAcquire(t, p, 4)
-	for range 5 {
-		require.NoError(t, p.SetLimit(ctx, 0))
-		f := other.Permits("p", 5).AcquireAsync(5)
-		faults.Eventually(t, func() bool { return other.Stats().Subscriptions > 0 && other.Stats().Waiting == 1 })
-		faults.ByMessage(t, other, func() {
-			require.NoError(t, p.SetLimit(ctx, 3))
-			require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrLimit)
-		})
-	}
-	mustUnlock(t, held)
 }

@@ -101,14 +101,12 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 		}
 		f := m.LockAllAsync(mixed)
 		var l *lockmgr.Lock
-		var err error
 		faults.ByMessage(t, m, func() {
 			for i, l := range held {
 				requirePending(t, f, holds[i].name)
 				mustUnlock(t, l)
 			}
-			l, err = f.Await(ctx)
-			require.NoError(t, err)
+			l = must(f.Await(ctx))(t)
 		})
 		// And the others wait for the set.
 		var waits []*futures.Future[*lockmgr.Lock]
@@ -164,8 +162,7 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 	ctx := faults.Patient(t)
 	one, two := m.NewOwner(), m.NewOwner()
 	l := mustLockAll(t, m, mixed, lockmgr.AsOwner(one), lockmgr.Fenced())
-	again, err := m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}, Shared: []string{"r"}, Exclusive: []string{"w", "x"}}, lockmgr.AsOwner(one), lockmgr.Fenced())
-	require.NoError(t, err, "the same set")
+	again := must(m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}, Shared: []string{"r"}, Exclusive: []string{"w", "x"}}, lockmgr.AsOwner(one), lockmgr.Fenced()))(t, "the same set")
 	require.Equal(t, l.TokenOf("a"), again.TokenOf("a"))
 	require.ErrorIs(t, errOf(m.Lock(ctx, "a", lockmgr.AsOwner(one))), lockmgr.ErrDeadlock, "it would wait for itself")
 	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("a"), lockmgr.AsOwner(one))), lockmgr.ErrDeadlock)
@@ -329,15 +326,14 @@ func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
 func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
-	held, err := other.Lock(ctx, "b", lockmgr.AsOwner(other.NewOwner()))
-	require.NoError(t, err)
+	held := must(other.Lock(ctx, "b", lockmgr.AsOwner(other.NewOwner())))(t)
 	for _, wait := range []lockmgr.LockOption{lockmgr.OnlyIfFree(), lockmgr.MaxWait(50 * time.Millisecond)} {
-		_, err = m.LockAll(ctx, lockmgr.All("a", "b", "c"), wait)
+		_, err := m.LockAll(ctx, lockmgr.All("a", "b", "c"), wait)
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.ErrorContains(t, err, `lock "a", "b", "c": `)
 		require.ErrorContains(t, err, `: "b"`)
 	}
-	_, err = m.TryLockAll(ctx, lockmgr.Set{Names: []string{"a"}, Shared: []string{"b"}})
+	_, err := m.TryLockAll(ctx, lockmgr.Set{Names: []string{"a"}, Shared: []string{"b"}})
 	require.ErrorIs(t, err, lockmgr.ErrKind)
 	require.ErrorContains(t, err, `another kind of lock: "b"`)
 	_, err = other.LockAll(ctx, lockmgr.All("b", "d"), lockmgr.AsOwner(held.Owner()))

@@ -30,7 +30,6 @@ var realSleeps = map[string]map[string]string{
 		"lose":                                     "the pace of a load that leaves the machine idle time",
 		"listened":                                 "between two questions to a server",
 		"drainMutex":                               "nothing tells that goroutines wait for a mutex; only a benchmark depends on it",
-		"TestReadWrite_WriterIsNotStarved":         "the work of a reader",
 		"TestReplicas_ConfirmRenewals":             "a replica is away for half a lease",
 		"TestReplicas_ConfirmTransfers":            "a replica is away for longer than Replicas.Timeout",
 		"TestReplicas_WithABorrowedClient":         "nothing tells that a WAIT has begun; too short a sleep tests less",
@@ -94,7 +93,7 @@ var realSleeps = map[string]map[string]string{
 // fakeSleeps are functions that sleep in the fake time of others, who call them. A function that
 // runs testing/synctest itself needs no line.
 var fakeSleeps = map[string][]string{
-	"lockmgr":                 {"Read", "contend", "crowd", "keepThroughTrouble", "stoppings", "subscribedHolder", "tryOptions", "withdrawStopped", "withdrawals"},
+	"lockmgr":                 {"Read", "crowd", "keepThroughTrouble", "stoppings", "subscribedHolder", "tryOptions", "withdrawStopped", "withdrawals"},
 	"lockmgr/internal/wire":   {"Close", "batch", "Exec"},
 	"notify":                  {"randomRun", "pump", "step"},
 	"internal/faults/network": {"lie"},
