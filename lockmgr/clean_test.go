@@ -1,15 +1,12 @@
 package lockmgr_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -19,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -33,42 +31,18 @@ func requireClean(t *testing.T, what, text string) {
 	require.Equal(t, text, strings.ToValidUTF8(text, "?"), what)
 }
 
-// hostileServer answers as a server does, and to each script with words that it chooses.
+// hostileServer answers to each command with an error in words that it chooses.
 func hostileServer(t *testing.T, words string) string {
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				b := make([]byte, 64<<10)
-				for {
-					n, err := c.Read(b)
-					if err != nil {
-						return
-					}
-					for range bytes.Count(b[:n], []byte("\r\n*")) + 1 {
-						_, _ = io.WriteString(c, "-"+strings.NewReplacer("\r", "", "\n", "").Replace(words)+"\r\n")
-					}
-				}
-			}()
-		}
-	}()
-	return listener.Addr().String()
+	return rawServer(t, func(c net.Conn) { resp.Serve(c, func([]string) string { return "-" + words + "\r\n" }) })
 }
 
 // Whatever names, records and a server say, all that the library writes for a person can be shown.
 func TestTexts_OfOthersAreClean(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()
-	var mu sync.Mutex
-	var lines bytes.Buffer
+	var lines lockedBuffer
 	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{
-		Logger:  slog.New(slog.NewJSONHandler(lockedWriter{&mu, &lines}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger:  slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Process: lockmgr.Process{Program: strings.ToValidUTF8(hostileText, "?"), Host: strings.ToValidUTF8(hostileText, "?")},
 	}))(t)
 	faults.CloseAtEnd(t, m)
@@ -138,19 +112,6 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 		t.Logf("%s: %v", what, err)
 	}
 	mustClose(t, m)
-	mu.Lock()
-	defer mu.Unlock()
-	require.NotZero(t, lines.Len())
+	require.NotEmpty(t, lines.String())
 	requireClean(t, "log", lines.String())
-}
-
-type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l lockedWriter) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
 }

@@ -122,11 +122,10 @@ func TestServerError_TooManyClients(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()
 	m := dialTroubled(t, s.Addr(), lockmgr.Options{RetryTime: 50 * time.Millisecond, Anonymous: true})
-	l, err := m.Lock(faults.Patient(t), "a")
-	require.NoError(t, err)
+	l := mustLock(t, m, "a")
 	mustUnlock(t, l)
-	admin, err := resp.Dial(s.Addr(), faults.Patience)
-	require.NoError(t, err)
+	var err error
+	admin := must(resp.Dial(s.Addr(), faults.Patience))(t)
 	defer admin.Close()
 	for _, command := range [][]string{{"CONFIG", "SET", "maxclients", "1"}, {"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"}} {
 		must(admin.DoText(command...))(t)
@@ -138,8 +137,7 @@ func TestServerError_TooManyClients(t *testing.T) {
 	requireServerErrorText(t, lockmgr.ErrUnavailable, err, []string{"maxclients"})
 	_, err = m.Check(faults.Patient(t), "app:")
 	requireServerErrorText(t, lockmgr.ErrUnavailable, err, []string{"max number of clients", "maxclients"})
-	_, err = admin.DoText("CONFIG", "SET", "maxclients", "100")
-	require.NoError(t, err)
+	require.NoError(t, errOf(admin.DoText("CONFIG", "SET", "maxclients", "100")))
 	faults.Eventually(t, func() bool {
 		l, err = m.TryLock(faults.Patient(t), "a")
 		return err == nil

@@ -66,8 +66,7 @@ func TestOptions_Prefix(t *testing.T) {
 	mustUnlock(t, l)
 
 	l = must(a.Permits("p", 1).TryAcquire(ctx, 1))(t)
-	_, err := plain.Permits("a:p", 1).TryAcquire(ctx, 1)
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(plain.Permits("a:p", 1).TryAcquire(ctx, 1)), lockmgr.ErrNotAcquired)
 	mustUnlock(t, must(b.Permits("p", 1).TryAcquire(ctx, 1))(t))
 	mustUnlock(t, l)
 
@@ -75,8 +74,7 @@ func TestOptions_Prefix(t *testing.T) {
 	done, stop := context.WithCancel(ctx)
 	require.ErrorIs(t, a.Lead(done, "e", func(context.Context, int64) error { taken("e"); stop(); return context.Canceled }), context.Canceled)
 
-	_, err = a.Lock(ctx, "")
-	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
+	require.ErrorIs(t, errOf(a.Lock(ctx, "")), lockmgr.ErrInvalidName)
 	report := must(a.Check(ctx, ""))(t)
 	require.Empty(t, report.Missing)
 	mustClose(t, a)

@@ -295,42 +295,6 @@ func TestProcess_BadOptions(t *testing.T) {
 	require.Equal(t, "pid 1", lockmgr.Process{PID: 1}.String())
 }
 
-// Each kind of lock tells who holds it.
-func TestProcess_EveryKind(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{Process: billing})
-		other, _ := w.manager(lockmgr.Options{})
-		note := lockmgr.Note("n")
-		for name, opts := range map[string][]lockmgr.LockOption{
-			"plain": {}, "fair": {lockmgr.Fair()}, "read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "kept": {lockmgr.KeepFor(time.Hour)},
-		} {
-			mustLock(t, m, name, append(opts, note)...)
-		}
-		mustLockAll(t, m, lockmgr.Set{Names: []string{"s1"}, Shared: []string{"s2"}}, note)
-		mustAcquire(t, m.Permits("permits", 3), 2, note)
-		time.Sleep(2 * time.Second)
-		for _, reader := range []*lockmgr.Manager{m, other} {
-			for name, kind := range map[string]string{
-				"plain": "plain", "fair": "fair", "read": "read-write", "write": "read-write", "kept": "plain", "s1": "plain", "s2": "read-write",
-			} {
-				info := mustInspect(t, reader, name)
-				require.Len(t, info.Holders, 1)
-				require.Equal(t, kind, info.Kind, name)
-				require.Equal(t, billing, info.Holders[0].Process, name)
-				require.Equal(t, "n", info.Holders[0].Note, name)
-				require.NotZero(t, info.Holders[0].Since, name)
-			}
-			info := must(reader.Permits("permits", 3).Inspect(ctx))(t)
-			require.Len(t, info.Taken, 2)
-			for _, taken := range info.Taken {
-				require.Equal(t, billing, taken.Process)
-				require.Equal(t, "n", taken.Note)
-				require.NotZero(t, taken.Since)
-			}
-		}
-	})
-}
-
 // Of many holds a record tells some, and first of all those with a note.
 func TestProcess_ManyHolds(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -65,8 +65,7 @@ func TestName_KeysOfTheLibraryAreRefused(t *testing.T) {
 		mustUnlock(t, one)
 		mustUnlock(t, mustAwait(t, f))
 	}
-	l, err := managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}})
-	require.NoError(t, err)
+	l := must(managers[0].LockAll(ctx, lockmgr.Set{Names: []string{"plain:plain"}, Shared: []string{"read:plain"}, Exclusive: []string{"write:plain"}}))(t)
 	mustUnlock(t, l)
 	faults.Eventually(t, func() bool {
 		mu.Lock()

@@ -89,10 +89,10 @@ func TestScan_EveryKind(t *testing.T) {
 			if p := info.Permits; p != nil {
 				require.Len(t, p.Taken, 2)
 				require.Equal(t, 1, p.Free)
-				if p.Taken[1].Process != billing || p.Taken[1].Note != "n" {
+				if p.Taken[1].Process != billing || p.Taken[1].Note != "n" || p.Taken[1].Since.IsZero() {
 					return false
 				}
-			} else if info.Holders[0].Process != billing || info.Holders[0].Note != "n" {
+			} else if info.Holders[0].Process != billing || info.Holders[0].Note != "n" || info.Holders[0].Since.IsZero() {
 				return false
 			}
 		}

@@ -109,8 +109,7 @@ func TestDial_SentinelWithoutMasterSet(t *testing.T) {
 	require.ErrorContains(t, err, "SENTINEL MASTERS")
 }
 
-// DialURL reads the address of a server, of a cluster and of Sentinels. An error does not repeat
-// the URL, which has a password.
+// DialURL reads the address of a server, of a cluster and of Sentinels.
 func TestDialURL(t *testing.T) {
 	t.Parallel()
 	ctx := faults.Patient(t)
@@ -124,10 +123,5 @@ func TestDialURL(t *testing.T) {
 			mustUnlock(t, must(m.Lock(ctx, name))(t, url))
 		}
 		mustClose(t, m)
-	}
-	for _, url := range []string{"redis://me:se/cret@127.0.0.1:1", "redis://me:se#cret@127.0.0.1", "redis://me:se cret@127.0.0.1", "http://me:secret@a", "redis://a/x"} {
-		_, err := lockmgr.DialURL(url, lockmgr.Options{})
-		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, url)
-		require.NotContains(t, err.Error(), "cret", url)
 	}
 }

@@ -21,43 +21,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestServer_LockAndUnlock(t *testing.T) {
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	l := mustLock(t, m, "orders:42")
-	require.True(t, l.Valid())
-	info := mustInspect(t, m, "orders:42")
-	require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info))
-	mustUnlock(t, l)
-	require.False(t, l.Valid())
-	require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrNotHeld)
-	require.False(t, mustInspect(t, m, "orders:42").Locked)
-}
-
-func TestServer_ThousandWaiters(t *testing.T) {
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	first := mustLock(t, m, "hot")
-	var wg sync.WaitGroup
-	var inside, grants atomic.Int32
-	for range 1000 {
-		f := m.LockAsync("hot")
-		wg.Go(func() {
-			l := mustAwait(t, f)
-			require.EqualValues(t, 1, inside.Add(1))
-			grants.Add(1)
-			inside.Add(-1)
-			mustUnlock(t, l)
-		})
-	}
-	before := m.Stats().Scripts
-	start := time.Now()
-	mustUnlock(t, first)
-	wg.Wait()
-	t.Log("drain", time.Since(start), "scripts", m.Stats().Scripts-before)
-	require.EqualValues(t, 1000, grants.Load())
-}
-
 func TestServer_ThreeManagers(t *testing.T) {
 	s := redistest.Start(t)
 	var ms []*lockmgr.Manager
@@ -223,47 +186,33 @@ func TestServer_LocksShareCommands(t *testing.T) {
 	require.Less(t, s.Commands(t)["evalsha"]-before, 500, "of a thousand scripts")
 }
 
-// The server refuses a shared command because the user may not use one of its keys. The other locks
-// of the command must be granted all the same.
-func TestServer_ForbiddenNameHarmsNobodyElse(t *testing.T) {
+// A name that the user may not use, or whose key is no lock, does not harm the other locks of its
+// command. The server refuses the command as a whole because of the former.
+func TestServer_BadNameHarmsNobodyElse(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "locker", strings.Fields(leastPrivilege)...)
 	m := dialAs(t, s.Addr(), "locker", lockmgr.Options{})
-	names := numbered("app:", 200)
-	names[77] = "other:1"
-	locks, errs := burst(t, m, names)
-	for i := range names {
-		if i == 77 {
-			requireServerError(t, lockmgr.ErrPermission, errs[i])
-			continue
+	for kind, bad := range map[error]string{lockmgr.ErrPermission: "other:1", lockmgr.ErrWrongType: "app:taken"} {
+		faults.Do(t, s, "SET", "app:taken", "x")
+		names := numbered("app:", 200)
+		names[77] = bad
+		locks, errs := burst(t, m, names)
+		faults.Do(t, s, "SET", names[78], "y")
+		for i := range names {
+			switch {
+			case i == 77:
+				requireServerError(t, kind, errs[i])
+			case i == 78:
+				require.NoError(t, errs[i])
+				require.ErrorIs(t, locks[i].Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "it was overwritten")
+			default:
+				require.NoError(t, errs[i], names[i])
+				mustUnlock(t, locks[i])
+			}
 		}
-		require.NoError(t, errs[i], names[i])
-		mustUnlock(t, locks[i])
+		require.Equal(t, "2", faults.Do(t, s, "DBSIZE"))
+		faults.Do(t, s, "DEL", names[78])
 	}
-	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
-}
-
-// A key that is no lock does not harm the other locks of its command.
-func TestServer_WrongKeyHarmsNobodyElse(t *testing.T) {
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	names := numbered("app:", 200)
-	faults.Do(t, s, "SET", names[77], "x")
-	locks, errs := burst(t, m, names)
-	faults.Do(t, s, "SET", names[78], "y")
-	for i := range names {
-		switch {
-		case i == 77:
-			requireServerError(t, lockmgr.ErrWrongType, errs[i])
-		case i == 78:
-			require.NoError(t, errs[i])
-			require.ErrorIs(t, locks[i].Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost, "it was overwritten")
-		default:
-			require.NoError(t, errs[i], names[i])
-			mustUnlock(t, locks[i])
-		}
-	}
-	require.Equal(t, "2", faults.Do(t, s, "DBSIZE"))
 }
 
 // The releases of two managers join the line for the next requests. When one manager asks no more,

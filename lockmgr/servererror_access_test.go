@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -270,49 +269,6 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 			require.Contains(t, lines.String(), "commands fail")
 			require.Contains(t, lines.String(), "reason=permission")
 			awaitAtRest(t, m)
-		})
-	}
-}
-
-// A password is changed, or a user is removed, while locks are held: the locks are lost in time,
-// and the errors say why.
-func TestServerError_UserGone(t *testing.T) {
-	t.Parallel()
-	for what, revoke := range map[string][][]string{
-		"password changed": {{"ACL", "SETUSER", "someone", "resetpass", ">another"}, {"CLIENT", "KILL", "USER", "someone"}},
-		"user deleted":     {{"ACL", "DELUSER", "someone"}},
-		"user disabled":    {{"ACL", "SETUSER", "someone", "off"}, {"CLIENT", "KILL", "USER", "someone"}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			setUser(t, s, "someone", "+@all", "~*", "&*")
-			w := faults.NewWitness()
-			m := dialAs(t, s.Addr(), "someone", lockmgr.Options{Lease: time.Second, CommandTimeout: slow, RetryTime: 100 * time.Millisecond, Observer: w.Observe})
-			l := mustLock(t, m, "held")
-			for _, command := range revoke {
-				faults.Do(t, s, command...)
-			}
-			// The first command may get the error of the broken connection, a later one gets the
-			// refusal.
-			faults.Eventually(t, func() bool {
-				_, err := m.TryLock(faults.Patient(t), "new")
-				require.Error(t, err)
-				require.NotContains(t, err.Error(), secret)
-				return errors.Is(err, lockmgr.ErrPermission)
-			})
-			requireServerError(t, lockmgr.ErrPermission, errOf(m.Lock(faults.Patient(t), "new")))
-			lost := faults.AwaitEvent(t, w, func(e lockmgr.EventLost) bool { return e.Name == "held" })
-			require.ErrorIs(t, lost.Err, lockmgr.ErrLeaseLost)
-			faults.AwaitLost(t, l)
-			require.False(t, l.Valid())
-			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
-
-			setUser(t, s, "someone", "+@all", "~*", "&*")
-			faults.Eventually(t, func() bool {
-				l, err := m.Lock(faults.Patient(t), "held")
-				return err == nil && l.Unlock(faults.Patient(t)) == nil
-			})
 		})
 	}
 }

@@ -268,38 +268,13 @@ func TestServerError_ScriptsNotLoaded(t *testing.T) {
 // fakeServer starts a server that runs until the end of the test. It answers the commands of
 // resp.Greet. answer returns the reply to any other command in RESP, or "" for no reply.
 func fakeServer(t testing.TB, answer func(args []string) string) (addr string) {
-	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
+	return rawServer(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Time{}) // the managers close their connections
+		resp.Serve(c, func(args []string) string {
+			if reply, ok := resp.Greet(args); ok {
+				return reply
 			}
-			mu.Lock()
-			conns = append(conns, conn)
-			mu.Unlock()
-			wg.Go(func() {
-				resp.Serve(conn, func(args []string) string {
-					if reply, ok := resp.Greet(args); ok {
-						return reply
-					}
-					return answer(args)
-				})
-			})
-		}
+			return answer(args)
+		})
 	})
-	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return l.Addr().String()
 }

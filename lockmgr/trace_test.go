@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -129,43 +128,30 @@ func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
 			events = nil
 		}
 		traced := lockmgr.TraceContext(span("span"))
-		refusedLater := func(name string, f *futures.Future[*lockmgr.Lock]) {
-			t.Helper()
-			_, err := f.Result()
-			refused(name, err)
-		}
-		_, err := m.Lock(span("span"), "")
-		refused("", err)
-		refusedLater("", m.LockAsync("", traced))
-		_, err = m.TryLock(span("span"), "a", lockmgr.FixedLease(1))
-		refused("a", err)
-		refusedLater("a", m.LockAsync("a", traced, lockmgr.FixedLease(1)))
-		refusedLater("a", m.LockAsync("a", lockmgr.FixedLease(1), traced))
+		refused("", errOf(m.Lock(span("span"), "")))
+		refused("", errOf(m.LockAsync("", traced).Result()))
+		refused("a", errOf(m.TryLock(span("span"), "a", lockmgr.FixedLease(1))))
+		refused("a", errOf(m.LockAsync("a", traced, lockmgr.FixedLease(1)).Result()))
+		refused("a", errOf(m.LockAsync("a", lockmgr.FixedLease(1), traced).Result()))
 		refused("b", m.Do(span("span"), "b", nil, lockmgr.AsOwner(lockmgr.Owner{})))
-		_, err = m.LockAll(span("span"), lockmgr.Set{})
-		refused("", err)
-		refusedLater("", m.LockAllAsync(lockmgr.Set{}, traced))
-		_, err = m.LockAll(span("span"), lockmgr.All("a", "b"), lockmgr.Fair())
-		refused(`"a", "b"`, err)
-		_, err = m.Permits("p", 2).Acquire(span("span"), 3)
-		refused("p", err)
-		refusedLater("p", m.Permits("p", 2).AcquireAsync(0, traced))
-		_, err = m.Permits("p", 2).TryAcquire(span("span"), 1, lockmgr.Fenced())
-		refused("p", err)
+		refused("", errOf(m.LockAll(span("span"), lockmgr.Set{})))
+		refused("", errOf(m.LockAllAsync(lockmgr.Set{}, traced).Result()))
+		refused(`"a", "b"`, errOf(m.LockAll(span("span"), lockmgr.All("a", "b"), lockmgr.Fair())))
+		p := m.Permits("p", 2)
+		refused("p", errOf(p.Acquire(span("span"), 3)))
+		refused("p", errOf(p.AcquireAsync(0, traced).Result()))
+		refused("p", errOf(p.TryAcquire(span("span"), 1, lockmgr.Fenced())))
 
 		ended, cancel := context.WithCancel(span("span"))
 		cancel()
-		_, err = m.Lock(ended, "a")
-		refused("a", err)
-		_, err = m.LockAll(ended, lockmgr.All("a"))
-		refused(`"a"`, err)
-		_, err = m.Permits("p", 2).Acquire(ended, 1)
-		refused("p", err)
+		refused("a", errOf(m.Lock(ended, "a")))
+		refused(`"a"`, errOf(m.LockAll(ended, lockmgr.All("a"))))
+		refused("p", errOf(p.Acquire(ended, 1)))
 
 		// One request is pending, and there may be no more.
 		l := mustLock(t, m, "a")
 		waiting := m.LockAsync("a")
-		_, err = m.Lock(span("span"), "b")
+		_, err := m.Lock(span("span"), "b")
 		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
 		refused("b", err)
 		waiting.Cancel()
@@ -202,17 +188,10 @@ func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 		var events []lockmgr.Event
 		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
 		names := map[string]bool{}
-		var locks []*lockmgr.Lock
-		var asked []*futures.Future[*lockmgr.Lock]
-		for _, name := range numbered("app:", 50) {
-			names[name] = true
-			asked = append(asked, m.LockAsync(name))
-		}
-		for _, f := range asked {
-			locks = append(locks, mustAwait(t, f))
-		}
+		locks, _ := burst(t, m, numbered("app:", 50))
 		time.Sleep(second)
 		for _, l := range locks {
+			names[l.Name()] = true
 			_ = l.UnlockAsync()
 		}
 		synctest.Wait()
