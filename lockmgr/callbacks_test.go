@@ -253,18 +253,3 @@ func TestCallback_MayClose(t *testing.T) {
 		require.Empty(t, w.owners("a"))
 	})
 }
-
-// A callback that is registered after the result runs at once, on the goroutine that registers it.
-func TestCallback_LateRunsAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, net := w.manager(lockmgr.Options{})
-		net.delay.Store(int64(milli)) // the callback comes before the answer
-		leave := hang(m.LockAsync("hung"))
-		defer leave()
-		f := m.LockAsync("a")
-		<-f.Done()
-		ran := false
-		f.OnDone(func(l *lockmgr.Lock, err error) { ran = true })
-		require.True(t, ran)
-	})
-}

@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,7 +109,7 @@ func TestDispatcher_EndsWithTheContext(t *testing.T) {
 // A log handler gets no line of a level that is disabled. Attributes and groups of the logger reach
 // it.
 func TestLog_QueuedHandlerIsALogHandler(t *testing.T) {
-	var out syncBuffer
+	var out strings.Builder // finish waits for the last write
 	next := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})
 	lines := newLineDispatcher(next)
 	log := slog.New(queuedHandler{lines, next}).With("a", 1).WithGroup("g")
@@ -117,22 +118,4 @@ func TestLog_QueuedHandlerIsALogHandler(t *testing.T) {
 	lines.finish(t.Context())
 	require.NotContains(t, out.String(), "no")
 	require.Contains(t, out.String(), "level=WARN msg=yes a=1 g.b=2")
-}
-
-type syncBuffer struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.text = append(b.text, p...)
-	return len(p), nil
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return string(b.text)
 }

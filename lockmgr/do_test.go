@@ -96,35 +96,31 @@ func TestUnlock_WithItsOwnContext(t *testing.T) {
 	})
 }
 
-func TestDo_UnlocksAfterItsContextEnded(t *testing.T) {
-	t.Parallel()
-	m := dialMini(t, lockmgr.Options{})
-	c, cancel := context.WithCancel(ctx)
-	err := m.Do(c, "a", func(c context.Context, _ *lockmgr.Lock) error {
-		cancel()
-		return c.Err()
-	})
-	require.Equal(t, context.Canceled, err)
-	require.Zero(t, m.Stats().Held, "released before Do returned")
-	mustUnlock(t, mustTryLock(t, m, "a"))
-}
-
-// Do waits for a silent server as long as with a context that goes on.
-func TestDo_WaitsForTheUnlockAfterItsContextEnded(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
-		c, cancel := context.WithCancel(ctx)
-		start := time.Now()
-		require.Equal(t, context.Canceled, m.Do(c, "a", func(c context.Context, _ *lockmgr.Lock) error {
-			n.hush()
-			cancel()
-			return c.Err()
-		}))
-		require.GreaterOrEqual(t, time.Since(start), time.Second)
-		n.heal()
-		time.Sleep(time.Minute)
-		require.Empty(t, w.owners("a"))
-	})
+// On a silent server Do returns in time, and its error is that of fn, since fn held the lock all the
+// time. If the context of Do has ended, Do waits for the unlock just as long.
+func TestDo_OnASilentServerEndsInTime(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
+			c, cancel := context.WithCancel(ctx)
+			defer cancel()
+			start := time.Now()
+			err := m.Do(c, "a", func(c context.Context, _ *lockmgr.Lock) error {
+				n.hush()
+				if ends {
+					cancel()
+				}
+				return c.Err()
+			})
+			require.Equal(t, ends, err == context.Canceled, err)
+			require.Equal(t, !ends, err == nil, err)
+			require.GreaterOrEqual(t, time.Since(start), time.Second)
+			require.LessOrEqual(t, time.Since(start), 2*time.Second+10*time.Millisecond)
+			n.heal()
+			time.Sleep(time.Minute)
+			require.Empty(t, w.owners("a"))
+		})
+	}
 }
 
 func TestDo_LetsPanicsPass(t *testing.T) {
@@ -135,20 +131,4 @@ func TestDo_LetsPanicsPass(t *testing.T) {
 	})
 	require.Zero(t, m.Stats().Held, "released before the panic goes on")
 	awaitIdle(t, m)
-}
-
-// On a silent server Do returns in time. Its error is nil, since fn held the lock all the time.
-func TestDo_OnASilentServerEndsInTime(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, n := w.manager(lockmgr.Options{RetryTime: time.Second, CommandTimeout: time.Second})
-		start := time.Now()
-		require.NoError(t, m.Do(ctx, "a", func(context.Context, *lockmgr.Lock) error {
-			n.hush()
-			return nil
-		}))
-		require.LessOrEqual(t, time.Since(start), 2*time.Second+10*time.Millisecond)
-		n.heal()
-		time.Sleep(time.Minute)
-		require.Empty(t, w.owners("a"))
-	})
 }

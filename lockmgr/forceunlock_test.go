@@ -49,6 +49,7 @@ func TestForceUnlockHolders_RemovesNoOther(t *testing.T) {
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, tt.name)
 		mustUnlock(t, next)
 		require.False(t, must(admin.ForceUnlockHolders(ctx, tt.name, next.HolderID()))(t), "it is free")
+		requireLockError(t, errOf(admin.ForceUnlockHolders(ctx, tt.name)), "force unlock", tt.name, lockmgr.ErrInvalidOption)
 	}
 }
 
@@ -85,26 +86,6 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 	<-w.Lost()
 	require.ErrorIs(t, r.Unlock(ctx), lockmgr.ErrLeaseLost)
 	require.Equal(t, "0", faults.Do(t, s, "EXISTS", "doc"))
-}
-
-// A set loses the name whose holder was named, and with it all.
-func TestForceUnlockHolders_OfASet(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
-	l := mustLockAll(t, m, mixed)
-	require.False(t, must(m.ForceUnlockHolders(faults.Patient(t), "b", other.ID()+":1"))(t))
-	require.True(t, must(m.ForceUnlockHolders(faults.Patient(t), "b", l.HolderID()))(t))
-	<-l.Lost()
-	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "r", "w", "x") == "0" })
-}
-
-// A call that names nobody removes nobody.
-func TestForceUnlockHolders_NoID(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		l := mustLock(t, m, "orders")
-		requireLockError(t, errOf(m.ForceUnlockHolders(ctx, "orders")), "force unlock", "orders", lockmgr.ErrInvalidOption)
-		mustUnlock(t, l)
-	})
 }
 
 // A lock that was forced open is not passed on in memory: while another manager has it, no waiter
@@ -178,8 +159,7 @@ func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	for _, kind := range kinds {
-		l, err := kind.ask(m, kind.title).Await(ctx)
-		require.NoError(t, err)
+		l := must(kind.ask(m, kind.title).Await(ctx))(t)
 		next := kind.ask(m, kind.title)
 		if kind.title == "reader" || kind.title == "set of readers" { // others would join
 			next.Cancel()
@@ -188,11 +168,10 @@ func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
 		requirePending(t, next, kind.title)
 		losses := m.Stats().Losses
 		if kind.kind == "permits" {
-			_, err = other.Permits(kind.title, 1).Return(ctx, l.PermitIDs()...)
+			must(other.Permits(kind.title, 1).Return(ctx, l.PermitIDs()...))(t)
 		} else {
-			_, err = other.ForceUnlock(ctx, kind.title)
+			must(other.ForceUnlock(ctx, kind.title))(t)
 		}
-		require.NoError(t, err)
 		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, kind.title)
 		require.Equal(t, losses+1, m.Stats().Losses, kind.title)
 		mustUnlock(t, mustAwait(t, next))

@@ -1,9 +1,7 @@
 package lockmgr_test
 
 import (
-	"context"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,74 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-// Three schedulers start a short job each minute, a little apart. It runs once a minute.
-func TestKeepFor_OnceAnInterval(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		var runs atomic.Int32
-		for i := range 3 {
-			m, _ := w.manager(lockmgr.Options{})
-			time.Sleep(time.Duration(i) * 100 * time.Millisecond)
-			go func() {
-				for range 10 {
-					err := m.Do(ctx, "nightly", func(context.Context, *lockmgr.Lock) error {
-						runs.Add(1)
-						return nil
-					}, lockmgr.OnlyIfFree(), lockmgr.KeepFor(50*time.Second))
-					if err != nil {
-						require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-					}
-					time.Sleep(time.Minute)
-				}
-			}()
-		}
-		time.Sleep(11 * time.Minute)
-		require.EqualValues(t, 10, runs.Load())
-	})
-}
-
-// The lock is free when its time is over, for those who wait here and elsewhere, and not before.
-// That is so after an unlock, after Close and after the end of the process.
-func TestKeepFor(t *testing.T) {
-	const long = 5 * time.Minute // many leases
-	for how, keep := range map[string]time.Duration{
-		"unlock": 5 * time.Second, "unlock, long": long, "close": long, "close, short": 5 * time.Second, "death": long,
-	} {
-		t.Run(how, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, n := w.manager(lockmgr.Options{})
-				other, _ := w.manager(lockmgr.Options{})
-				l := mustLock(t, m, "a", lockmgr.KeepFor(keep))
-				began := time.Now()
-				time.Sleep(time.Second)
-				waits := []*lockmgr.Manager{other}
-				switch how {
-				case "unlock", "unlock, long":
-					mustUnlock(t, l)
-					require.False(t, l.Valid())
-					waits = append(waits, m)
-				case "close", "close, short":
-					mustClose(t, m)
-				default:
-					n.cut()
-				}
-				for _, m := range waits {
-					require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
-				}
-				for i, m := range waits {
-					next := must(m.Lock(ctx, "a"))(t)
-					if i == 0 {
-						require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
-					}
-					mustUnlock(t, next)
-				}
-				if how == "death" {
-					require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
-				}
-			})
-		})
-	}
-}
 
 // A job that takes longer than the time is not disturbed, and its lock is free at once. A waiter of
 // the same manager gets it in memory.
@@ -251,10 +181,11 @@ func TestKeepFor_LongestWords(t *testing.T) {
 	require.True(t, must(m.ForceUnlock(ctx, "a"))(t))
 }
 
-// The release alone settles for how long the record stays: whichever way the lock came, and even if
-// it is over at once.
-func TestKeepFor_ReleaseSettles(t *testing.T) {
-	const keep = time.Minute
+// The lock is free when its time is over, for those who wait here and elsewhere, and not before:
+// whichever way the lock came, after an unlock, after Close and after the end of the process, and
+// even if its hold is over at once.
+func TestKeepFor(t *testing.T) {
+	keep, lease := time.Minute, 3*time.Second
 	owned := func(m *lockmgr.Manager) lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) }
 	came := map[string]func(t *testing.T, w *scene, m *lockmgr.Manager) *lockmgr.Lock{
 		"acquired": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
@@ -303,23 +234,40 @@ func TestKeepFor_ReleaseSettles(t *testing.T) {
 			n.cut()
 		},
 	}
-	for how, come := range came {
-		for end, over := range ended {
-			t.Run(how+", "+end, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *scene) {
-					m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
-					other, _ := w.manager(lockmgr.Options{})
-					l := come(t, w, m)
-					began := time.Now()
-					over(t, m, n, l)
-					next := must(other.Lock(ctx, "a"))(t)
+	check := func(t *testing.T, how, end string) {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, n := w.manager(lockmgr.Options{Lease: lease})
+			other, _ := w.manager(lockmgr.Options{})
+			l := came[how](t, w, m)
+			began := time.Now()
+			ended[end](t, m, n, l)
+			waits := []*lockmgr.Manager{other}
+			if strings.HasPrefix(end, "unlocked") {
+				waits = append(waits, m)
+			}
+			for _, m := range waits {
+				require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
+			}
+			for i, m := range waits {
+				next := must(m.Lock(ctx, "a"))(t)
+				if i == 0 {
 					require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
-					mustUnlock(t, next)
-					n.heal()
-					time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
-				})
-			})
+				}
+				mustUnlock(t, next)
+			}
+			require.False(t, l.Valid())
+			n.heal()
+			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
+		})
+	}
+	for how := range came {
+		for end := range ended {
+			t.Run(how+", "+end, func(t *testing.T) { check(t, how, end) })
 		}
+	}
+	keep, lease = 5*time.Second, 30*time.Second
+	for _, end := range []string{"unlocked later", "closed"} {
+		t.Run("shorter than the lease, "+end, func(t *testing.T) { check(t, "acquired", end) })
 	}
 }
 
@@ -366,18 +314,4 @@ func TestKeepFor_UntakenReentry(t *testing.T) {
 			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 		}
 	})
-}
-
-func TestKeepFor_BadRequests(t *testing.T) {
-	t.Parallel()
-	m := dialMini(t, lockmgr.Options{})
-	for _, d := range []time.Duration{-1, 0, lockmgr.MinLease - 1, lockmgr.MaxLease + 1} {
-		require.ErrorIs(t, errOf(m.TryLock(ctx, "a", lockmgr.KeepFor(d))), lockmgr.ErrInvalidLease, "%v", d)
-	}
-	keep := lockmgr.KeepFor(time.Second)
-	for _, other := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Exclusive(), lockmgr.Fair()} {
-		require.ErrorIs(t, errOf(m.TryLock(ctx, "a", keep, other)), lockmgr.ErrInvalidOption)
-	}
-	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.Set{Names: []string{"a", "b"}}, keep)), lockmgr.ErrInvalidOption)
-	require.ErrorIs(t, errOf(m.Permits("p", 2).Acquire(ctx, 1, keep)), lockmgr.ErrInvalidOption)
 }

@@ -121,27 +121,16 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 		m, n := w.manager(lockmgr.Options{})
 		held := mustLock(t, m, "held")
 		n.hush()
-		for what, wait := range map[string]func() error{
-			"MaxWait": func() error {
-				_, err := m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))
-				return err
-			},
-			"context": func() error {
-				c, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-				defer cancel()
-				_, err := m.Lock(c, "orders")
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				return err
-			},
-			"future": func() error {
-				c, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-				defer cancel()
-				_, err := m.LockAsync("orders").Await(c)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				return err
-			},
+		for what, wait := range map[string]func(c context.Context) error{
+			"MaxWait":     func(context.Context) error { return errOf(m.Lock(ctx, "orders", lockmgr.MaxWait(300*milli))) },
+			"context":     func(c context.Context) error { return errOf(m.Lock(c, "orders")) },
+			"WaitContext": func(c context.Context) error { return errOf(m.Lock(ctx, "orders", lockmgr.WaitContext(c))) },
+			"future":      func(c context.Context) error { return errOf(m.LockAsync("orders").Await(c)) },
 		} {
-			err := wait()
+			c, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			err := wait(c)
+			cancel()
+			require.Equal(t, what != "MaxWait", errors.Is(err, context.DeadlineExceeded), what)
 			require.Equal(t, 300*time.Millisecond, requireLockError(t, err, "lock", "orders", lockmgr.ErrUnavailable).Waited, what)
 			require.NotErrorIs(t, err, lockmgr.ErrNotAcquired, what)
 			require.True(t, lockmgr.Temporary(err))
@@ -152,9 +141,9 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 
 		n.heal()
 		time.Sleep(10 * time.Second)
+		require.Empty(t, w.owners("held"), "the manager goes on releasing")
 		l := mustLock(t, m, "orders")
-		_, err := m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))
-		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout, "the failure is over")
+		require.ErrorIs(t, errOf(m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))), lockmgr.ErrWaitTimeout, "the failure is over")
 		c, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, errOf(m.Lock(c, "orders")), lockmgr.ErrNotAcquired)

@@ -60,21 +60,6 @@ func TestLock_LostAtTheDeadlineOfASilentServer(t *testing.T) {
 	})
 }
 
-func TestRenewal_FailuresCostNoLock(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, net := w.manager(lockmgr.Options{})
-		l := mustLock(t, m, "a")
-		time.Sleep(9 * second)
-		net.cut()
-		time.Sleep(14 * second) // a renewal was due at 10 s
-		require.True(t, l.Valid())
-		net.heal()
-		time.Sleep(time.Minute)
-		require.True(t, l.Valid(), "the renewal is tried again before the deadline")
-		mustUnlock(t, l)
-	})
-}
-
 // Bursts of requests must not delay renewals until leases are lost.
 func TestServer_BurstLosesNothing(t *testing.T) {
 	s := redistest.Start(t)
@@ -94,17 +79,6 @@ func TestServer_BurstLosesNothing(t *testing.T) {
 		require.NoError(t, l.Err())
 	}
 	require.Zero(t, m.Stats().Losses)
-}
-
-// The error of a fixed lease that ended by itself says so.
-func TestLease_FixedTellsThatItIsOver(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		l := mustLock(t, m, "a", lockmgr.FixedLease(second))
-		<-l.Lost()
-		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
-		require.ErrorContains(t, l.Err(), "fixed lease is over")
-	})
 }
 
 // The error of a fixed lease that an outage cut short does not say that it is over.
@@ -165,25 +139,8 @@ func warm(t *testing.T, m *lockmgr.Manager) {
 	mustUnlock(t, mustLock(t, m, "warm"))
 }
 
-// The reply to an acquire is lost, but the script ran: the request must be granted all the same,
-// and be the only owner.
-func TestAcquire_LostReply(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, net := w.manager(lockmgr.Options{})
-		warm(t, m)
-		start := time.Now()
-		net.lose.Store(true)
-		l := mustLock(t, m, "a")
-		require.Less(t, time.Since(start), second)
-		require.Equal(t, []string{l.HolderID()}, w.owners("a"))
-		mustUnlock(t, l)
-		require.Empty(t, w.owners("a"))
-		time.Sleep(10 * second)
-		require.Zero(t, m.Stats().Locks)
-	})
-}
-
-// The same, but the caller leaves: the record must not stay until its lease ends.
+// The reply to an acquire is lost, but the script ran, and the caller leaves: the record must not
+// stay until its lease ends.
 func TestAcquire_LostReplyAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{})

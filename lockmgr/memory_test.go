@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,8 +34,7 @@ func TestMemory(t *testing.T) {
 	const n = 100_000
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	one, err := m.Lock(ctx, "one")
-	require.NoError(t, err)
+	one := must(m.Lock(ctx, "one"))(t)
 
 	locks := make([]*lockmgr.Lock, n)
 	waiting := make([]*futures.Future[*lockmgr.Lock], n)
@@ -49,8 +49,7 @@ func TestMemory(t *testing.T) {
 			fs[j] = m.LockAsync(fmt.Sprintf("held:%06d", i+j))
 		}
 		for j, f := range fs {
-			locks[i+j], err = f.Await(ctx)
-			require.NoError(t, err)
+			locks[i+j] = must(f.Await(ctx))(t)
 		}
 	}
 	clear(fs)
@@ -61,7 +60,7 @@ func TestMemory(t *testing.T) {
 
 	before = heap()
 	for i := range waiting {
-		waiting[i] = m.LockAsync("one")
+		waiting[i] = m.LockAsync("one", lockmgr.MaxWait(time.Hour))
 	}
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == n })
 	perWaiter := (heap() - before) / n

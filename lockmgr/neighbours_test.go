@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -215,8 +214,11 @@ func TestLease_TooShortFailsAlone(t *testing.T) {
 		good := m.LockAsync("a")
 		start := time.Now()
 		l := mustAwait(t, good)
-		require.Less(t, time.Since(start), 2*second)
-		require.ErrorIs(t, errOf(hopeless.Await(ctx)), lockmgr.ErrUnavailable)
+		require.Less(t, time.Since(start), second, "three tries are enough to know")
+		require.Less(t, m.Stats().Scripts, uint64(12))
+		_, err := hopeless.Await(ctx)
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.ErrorContains(t, err, "longer lease")
 		mustUnlock(t, l)
 	})
 }
@@ -236,32 +238,6 @@ func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	require.ErrorIs(t, errOf(fenced.Await(faults.Patient(t))), lockmgr.ErrWrongType, "when the lock is passed on")
 	mustUnlock(t, mustAwait(t, plain))
 	require.Equal(t, "1", faults.Do(t, s, "DBSIZE"))
-}
-
-// The longest durations work like any others: no sum of them overflows.
-func TestOptions_LongestDurations(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		o := lockmgr.Options{Linger: math.MaxInt64, RetryTime: math.MaxInt64, PassTime: math.MaxInt64}
-		n := &network{server: w.server}
-		m := dialNetwork(t, n, o)
-		other, _ := w.manager(o)
-		l := subscribedHolder(t, m, other, "a")
-		for i := range 100 {
-			next := []*lockmgr.Manager{other, m}[i%2].LockAsync("a", lockmgr.MaxWait(math.MaxInt64), lockmgr.MaxHold(math.MaxInt64))
-			mustUnlock(t, l)
-			l = mustAwait(t, next)
-		}
-		mustUnlock(t, l)
-		time.Sleep(time.Minute)
-		require.NotEmpty(t, w.server.PubSubChannels("*"), "it lingers")
-
-		n.cut()
-		f := m.LockAsync("b")
-		time.Sleep(time.Minute)
-		n.heal()
-		mustUnlock(t, must(f.Await(ctx))(t, "no request fails before RetryTime is over"))
-		mustClose(t, m)
-	})
 }
 
 // A name that a user may not touch any more is lost. The locks that are renewed with it are not.

@@ -79,6 +79,16 @@ func tryOptions(t *testing.T, w *scene, o lockmgr.Options, n int64) {
 	}
 	mustUnlock(t, mustLockAll(t, m, lockmgr.All("b", "c")))
 	require.NoError(t, m.Do(ctx, "d", func(context.Context, *lockmgr.Lock) error { return nil }))
+	if o.Linger > time.Hour {
+		require.NotEmpty(t, w.server.PubSubChannels("*"), "it lingers")
+	}
+	if o.RetryTime > time.Hour {
+		net.cut()
+		f := m.LockAsync("e")
+		time.Sleep(time.Minute)
+		net.heal()
+		mustUnlock(t, mustAwait(t, f))
+	}
 }
 
 // The largest value of each time that a call takes works like any other, or is refused.

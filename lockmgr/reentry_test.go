@@ -48,7 +48,10 @@ func TestReentry_WithLongerLease(t *testing.T) {
 		l := mustLock(t, m, "a", lockmgr.AsOwner(o), lockmgr.FixedLease(time.Minute))
 		time.Sleep(50 * second)
 		require.True(t, l.Valid())
-		time.Sleep(10 * second)
+		l = mustLock(t, m, "a", lockmgr.AsOwner(o), lockmgr.MaxHold(second))
+		time.Sleep(9 * second)
+		require.True(t, l.Valid(), "MaxHold shortens nothing")
+		time.Sleep(second)
 		require.False(t, l.Valid())
 
 		mustLock(t, m, "b", lockmgr.AsOwner(o), lockmgr.FixedLease(second))

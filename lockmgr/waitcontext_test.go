@@ -75,20 +75,6 @@ func TestWaitContext_EndsNoWork(t *testing.T) {
 	})
 }
 
-// While the server is silent, the error of a wait that WaitContext ended says so.
-func TestWaitContext_OnASilentServer(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, n := w.manager(lockmgr.Options{})
-		n.hush()
-		stopping, stop := context.WithTimeout(ctx, second)
-		defer stop()
-		err := errOf(m.LockAsync("orders", lockmgr.WaitContext(stopping)).Await(ctx))
-		requireLockError(t, err, "lock", "orders", lockmgr.ErrUnavailable)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
-	})
-}
-
 // A leader goes on leading when WaitContext ends, and does not campaign again after a loss.
 func TestWaitContext_OfALeader(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,25 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-// A waiter that misses a message because its connection broke tries again when it has subscribed
-// again.
-func TestWaiter_TriesAfterResubscribing(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m1, _ := w.manager(lockmgr.Options{})
-		m2, net := w.manager(lockmgr.Options{})
-		l := mustLock(t, m1, "a", lockmgr.FixedLease(20*second))
-		f := m2.LockAsync("a")
-		time.Sleep(second)
-		net.cut()
-		mustUnlock(t, l) // m2 hears nothing
-		net.heal()
-		start := time.Now()
-		l2 := mustAwait(t, f)
-		require.Less(t, time.Since(start), 3*second, "the new subscription is a reason to try")
-		mustUnlock(t, l2)
-	})
-}
 
 // A request may be granted what the one before it was refused. When that one leaves, no message
 // tells the next.
@@ -151,42 +131,6 @@ func TestMaxWait_TimesOut(t *testing.T) {
 	})
 }
 
-func TestWaiter_CostsNoGoroutine(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, other := w.managers(lockmgr.Options{})
-		l := mustLock(t, other, "a")
-		first := m.LockAsync("a")
-		time.Sleep(1250 * milli)
-		synctest.Wait()
-		before := runtime.NumGoroutine()
-		fs := []*futures.Future[*lockmgr.Lock]{first}
-		for range 5000 {
-			fs = append(fs, m.LockAsync("a"), m.LockAsync("a", lockmgr.MaxWait(time.Hour)))
-		}
-		time.Sleep(second)
-		synctest.Wait()
-		require.LessOrEqual(t, runtime.NumGoroutine(), before+slack)
-		require.Equal(t, len(fs), m.Stats().Waiting)
-		for i, f := range fs {
-			if i%2 == 0 {
-				require.True(t, f.Cancel())
-			}
-		}
-		mustUnlock(t, l)
-		for i, f := range fs {
-			got, err := f.Await(ctx)
-			if i%2 == 0 {
-				require.ErrorIs(t, err, lockmgr.ErrCanceled)
-				continue
-			}
-			require.NoError(t, err)
-			mustUnlock(t, got)
-		}
-		time.Sleep(10 * second)
-		require.Zero(t, m.Stats().Locks)
-	})
-}
-
 func TestWaiter_Order(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
@@ -260,36 +204,6 @@ func TestSubscription_ConfirmationIsATry(t *testing.T) {
 	})
 }
 
-// A holder that died sends no message: the waiter finds out when the record has expired.
-func TestWaiter_HolderDied(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		dead, net := w.manager(lockmgr.Options{Lease: 10 * second})
-		m, _ := w.manager(lockmgr.Options{})
-		mustLock(t, dead, "a")
-		net.hush()
-		start := time.Now()
-		l := mustLock(t, m, "a")
-		require.GreaterOrEqual(t, time.Since(start), 9900*milli)
-		require.LessOrEqual(t, time.Since(start), 10200*milli)
-		require.LessOrEqual(t, m.Stats().Scripts, uint64(8), "the waiter tries, tries again when subscribed, and polls every two seconds")
-		mustUnlock(t, l)
-	})
-}
-
-func TestAnswer_AlwaysTooLate(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, net := w.manager(lockmgr.Options{RetryTime: second})
-		warm(t, m)
-		net.delay.Store(int64(15 * milli))
-		start := time.Now()
-		_, err := m.Lock(ctx, "a", lockmgr.FixedLease(10*milli))
-		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-		require.Contains(t, err.Error(), "longer lease")
-		require.Less(t, time.Since(start), second, "three tries are enough to know")
-		require.Less(t, m.Stats().Scripts, uint64(10))
-	})
-}
-
 // Another client may shorten the life of its record, or die, without a message. A waiter of any
 // kind looks every few seconds, whatever the waiter was told before.
 func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
@@ -336,24 +250,6 @@ func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A fair waiter looks every few seconds, too, if one before it leaves the queue without a message.
-func TestFair_LooksAgainBehindAnother(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		_, _ = w.server.RPush("redisson_lock_queue:{a}", "java:1")
-		_, _ = w.server.ZAdd("redisson_lock_timeout:{a}", float64(time.Now().Add(time.Hour).UnixMilli()), "java:1")
-		f := m.LockAsync("a", lockmgr.Fair())
-		time.Sleep(second)
-		requirePending(t, f)
-		_, _ = w.server.Lpop("redisson_lock_queue:{a}")
-		_, _ = w.server.ZRem("redisson_lock_timeout:{a}", "java:1")
-		start := time.Now()
-		l := mustAwait(t, f)
-		require.Less(t, time.Since(start), 6*second)
-		mustUnlock(t, l)
-	})
 }
 
 // A burst of requests does not delay answers of the server: the deadline of a lease may depend on
