@@ -123,6 +123,12 @@ func (p *pages) before(q *request, n int) int {
 // promise14d: nobody waits for ever. It is called when somebody does.
 func (b *book) promise14d(format string, args ...any) { b.w.fail("promise14d", format, args...) }
 
+// collected reports whether the lock of a request may be in the request's future, and may be over: of
+// an All the observer may tell late.
+func (b *book) collected(q *request) bool {
+	return q.observed || q.joined && b.w.set.kinds&slowObserver != 0
+}
+
 // promise14e: a manager which waits for others is subscribed after a while.
 func (b *book) promise14e(p *pages, q *request, now time.Time) {
 	w := b.w
@@ -132,12 +138,11 @@ func (b *book) promise14e(p *pages, q *request, now time.Time) {
 		return
 	}
 	b.look("promise14e", q)
-	if q.host.mute || now.Sub(since) < limit || q.host.disturbed(span{now.Add(-limit), now}) || w.set.kinds&shared != 0 ||
+	if q.host.mute || b.collected(q) || now.Sub(since) < limit || q.host.disturbed(span{now.Add(-limit), now}) || w.set.kinds&shared != 0 ||
 		w.crowded.After(now) || w.troubled(ofNames&^foreign, nil, q.name, span{now.Add(-limit), now}) || b.managers[q.mgr].closing {
 		return
 	}
 	fields := w.keysOf(q.name).names(q.name)
-	// A lock that an All has collected, and that is lost already, may be kept.
 	ours := slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, q.mgr+":") })
 	if len(fields) > 0 && !ours && !w.listens(q.host, q.name) {
 		w.fail("promise14e", "#%d of machine %d waits for %q for %v, and its host is not subscribed", q.seq, q.m.index, q.name, now.Sub(q.issued))
@@ -155,8 +160,7 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 	}
 	waiting := slices.ContainsFunc(p.requests, func(q *request) bool {
 		b.look("promise14a", q)
-		has := q.observed || q.joined && w.set.kinds&slowObserver != 0 // an All keeps its lock, which may be over
-		return q.kind != set && !has && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
+		return q.kind != set && !b.collected(q) && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
 	})
 	held := slices.ContainsFunc(p.holds, func(h *hold) bool { return h.lock.Valid() })
 	if !waiting || held || w.keysOf(name).Get(name) != nil || w.crowded.After(now) ||
