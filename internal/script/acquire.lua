@@ -55,7 +55,7 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
   end
 end
 if ours then
-  redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
+  redis.pcall('HDEL', key, '') -- a write that changes nothing: after a write none is refused for lack of memory
 elseif line then
   pcall(line.stay, key, want)
 end

@@ -207,8 +207,8 @@ end
 
 -- note notes the waits of Redisson's members behind the last place of this library, or of
 -- all if the hash has expired. It must come before any change of a deadline. A thread that
--- waits again may have another wait than before. If the place before it has moved since it
--- came, the difference may be too small, and the old wait counts if it is larger. note gives
+-- waits again may have another wait than before. If a place is before the thread, the place may
+-- have moved since, and the difference may be too small: the larger wait counts. note gives
 -- up if the server has no memory for it.
 local function note()
   if seen > 0 then -- the manager stands in the queue

@@ -73,8 +73,8 @@ if side == 'read' then
 else
   redis.call('HSET', key, 'mode', side, ARGV[6] .. ':write', 1)
 end
--- What others share keeps its end, or has none if it was taken away: each reader's
--- own key has one.
+-- A record that others share ends no earlier, and stays without an end if it has none: each
+-- reader's own key has one.
 if not others or ttl >= 0 and ttl < lease then
   redis.call('PEXPIRE', key, ARGV[2])
 end

@@ -12,7 +12,7 @@
 --         integer     given up; how many subscribers the message reached
 --         bulk string given up, but the message could not be published: why
 --
--- Safe to repeat: the second run returns nil. Waiters are told, because they may know another end.
+-- Safe to repeat: the second run returns nil. Waiters are told, because the record may end at another time now.
 -- The script may shorten the record's life. So no unanswered acquire may be able to create one of these
 -- owners. A server that is out of memory refuses the new entry. The record then keeps its owner, and ends
 -- in time all the same.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A claim is the reason of one grant for which a record must live up to an instant. The present
+// A claim says that a record must live until an instant, because of one grant. The present
 // holds of an entry and the entry's claims determine how long the record must live. A record may
 // always have a life of Config.Lease, which a watched hold needs from each renewal on. When a claim
 // ends, a record that lives for longer because of the claim gets a shorter life: see shorten. A

@@ -61,8 +61,8 @@ type Config struct {
 	// Linger is how long a subscription outlives its last waiter.
 	Linger time.Duration
 	// PollMax caps the time between two tries while subscribed, PollBlind while not subscribed.
-	// PollSoon is the time while few names are not subscribed. PollSoon is below BlindPause, so
-	// that a poll falls into a pause of another process.
+	// PollSoon caps the time while only a few names lack a subscription. PollSoon is below
+	// BlindPause, so that a poll falls into a pause of another process.
 	PollMax, PollBlind, PollSoon time.Duration
 
 	// MaxLocks bounds the names that are not idle. All names together are at most twice as many.

@@ -15,9 +15,9 @@ import "time"
 //	                   release: leaves    the next release joins only for a request that waits
 //
 // D is the time from the answer to a release to the acquire that joins the line next. W is the time
-// from that acquire to its grant. A release joins early if D is at most half of W: so the request
-// comes before the grant of a position that the release had joined. After a release that has
-// joined, no acquire follows, and the estimate stays until a grant comes that nobody wants.
+// from that acquire to its grant. A release joins early if D is at most half of W: then the request
+// is likely to come before the grant that the release's position would get. After a release that
+// has joined, no acquire follows, and the estimate stays until a grant comes that nobody wants.
 //
 // A position without a request delays others if its process hangs. So the server forgets such a
 // position soon: after six times the time from a release to the next grant, or 75 ms. A request
@@ -27,8 +27,8 @@ type early struct {
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
 	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
 	cycle      time.Duration // from a release to the next grant, lately. Not zero if a request is likely
-	// standsUntil is until when a request may wait without an acquire: the position stands. Zero: no
-	// release has joined, an acquire was sent since, or the lock may be free.
+	// standsUntil is until when a request may wait without an acquire: the position stands. Zero:
+	// no release has joined, an acquire was sent since, or the lock may be free.
 	standsUntil time.Duration
 }
 

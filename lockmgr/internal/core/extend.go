@@ -50,7 +50,7 @@ func (m *Machine) extendDue(e *entry) (again time.Duration) {
 	}
 	lease := x.later
 	x.later = 0
-	provisional := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // else a renewal has followed
+	provisional := later(m.now, m.cfg.usable(m.cfg.GrantLease)) > e.until // the lease may still be that of a grant by message
 	for h := range e.holds {
 		if provisional || !h.watched && h.Request.Ends > e.until {
 			m.extendSoon(e, lease)

@@ -87,9 +87,9 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 }
 
-// sent notes at which shards operations wait. An operation that goes to the same shard as the
-// operation before moves no name: a shell with an old layout sends each operation to the shard that
-// the name has left, and the name stays on the shard that the redirection named.
+// sent notes at which shards operations wait. A name moves only if its operation goes to another
+// shard than the name's operation before: a shell with an old layout sends each operation to the
+// shard that the name has left, and the name stays on the shard that the redirection named.
 func (m *Machine) sent(ops []*Op) {
 	for _, op := range ops {
 		n := op.entry.of

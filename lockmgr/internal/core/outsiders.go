@@ -12,7 +12,7 @@ import "time"
 type outsiders struct {
 	heard           time.Duration // when an outsider has last said that something came free, or zero
 	pausedAt, until time.Duration // the newest pause. until moves back if the pause ends early
-	end             time.Duration // until, as the pause began
+	end             time.Duration // the value of until when the pause began
 	whole           bool          // the pause does not end early
 	repeats         int           // how many refused tries may be repeated at once
 	lost            int           // repeated tries since the last grant
@@ -118,7 +118,7 @@ func (m *Machine) advanceOutsiders(n *name) {
 			has = m.now - n.entry.runSince
 		}
 		if o.advance(m.now, o.hadFor+has, r, 1, &m.cfg) {
-			o.hadFor = -has // the release of the present hold adds all of it
+			o.hadFor = -has // the release adds the whole time since runSince, with has
 		}
 	}
 }

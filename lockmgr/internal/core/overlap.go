@@ -118,8 +118,9 @@ func (o *overlap) blocks(r *Request, h *Hold) bool {
 }
 
 // behindWriter reports whether a writer of another process waits for the holds of e, and comes
-// before a request. A script has told so: others come first, and the script was sent after the
-// request, while e was ours already. A writer that was told of before the request may have left.
+// before a request. The proof is a script for the request's name that told that others come first,
+// and was sent after the request, while e was ours already. A writer that was told of before the
+// request may have left.
 func (r *Request) behindWriter(e *entry) bool {
 	at := r.entry.of.entry.upkeep().refusedAt
 	return at > 0 && max(r.Asked, e.runSince) <= at

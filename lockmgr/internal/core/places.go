@@ -28,10 +28,10 @@ import (
 //
 // # Deadlines
 //
-// A place has a deadline on the server: Config.PlaceTime from now, and beyond what the waiters
-// before the place may take off: see internal/script/fair.lua. An acquire or a transfer moves the
-// deadlines of all places of the manager, once in a quarter of PlaceTime. If the manager dies, its
-// places go with their deadlines.
+// A place has a deadline on the server: Config.PlaceTime from now, plus the waits of Redisson's
+// clients before the place: a client that leaves moves the deadlines behind it back by its wait. An
+// acquire or a transfer moves the deadlines of all places of the manager, once in a quarter of
+// PlaceTime. If the manager dies, its places go with their deadlines.
 //
 // # Grants by message
 //
@@ -143,8 +143,8 @@ func (n *name) detailsForPlace() {
 	}
 }
 
-// fill sets op.PlaceOp, and gives a number to each request that joins. fill reuses spare if spare is
-// not nil.
+// fill sets op.PlaceOp, and gives a number to each request that joins. fill reuses spare if spare
+// is not nil.
 func (p *places) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 	if op.Verb == VerbRenew {
 		return

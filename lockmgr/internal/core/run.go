@@ -39,7 +39,7 @@ func (m *Machine) noteHandoff(e *entry) {
 	if u.firstPass == 0 {
 		u.firstPass = m.now
 	}
-	if run.fresh && m.decideRun(e) == askFirst { // a transfer has reported, and not others: the run would be over
+	if run.fresh && m.decideRun(e) == askFirst { // the transfer has reported no others, else: runIsOver
 		run.begin(m.now)
 	}
 }

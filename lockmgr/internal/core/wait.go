@@ -78,8 +78,9 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		n.signal(ev)
 	}
 	// The try in flight may be refused, the transfer may give way, and the release may join the
-	// line, at a position that a gap may cost. A confirmation closes the gap in which a message may
-	// have been missed, whether at the start or after a reconnection.
+	// line. In a gap the server may remove that position, because nobody hears. A confirmation
+	// closes the gap in which a message may have been missed, whether at the start or after a
+	// reconnection.
 	e.woken = e.woken || ev.Message || ev.Confirmed || gap && e.phase == releasing
 }
 

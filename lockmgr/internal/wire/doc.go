@@ -32,7 +32,7 @@
 // under way, the next batch has at least as many tasks as all of them together, or 256, and four
 // batches are under way at most. So each of a few callers has its own round trip, and many share
 // large batches. If a round trip takes a millisecond or more, a task waits only while sixteen
-// batches are under way, or as many tasks as the round trip has units of 16 µs. Handoffs and
+// batches are under way, or one task for each 16 µs of the round trip. Handoffs and
 // releases go before acquires.
 //
 // Submit notes at which master an operation waits, and Cluster.Queued reports another master. So
@@ -99,8 +99,9 @@
 // refuses the scripts.
 //
 // If a further key is missing, the key may have expired, or may be at the other master. A script
-// for which that makes a difference makes the server fail the script in the second case, before the
-// script writes: see readwrite_acquire.lua. So nobody was recorded. The failure concerns only the
+// that must tell the two apart asks for the record and the missing key in one command. In the
+// second case the server refuses that command, and so the script, before the script writes: see
+// readwrite_acquire.lua. So nobody was recorded. The failure concerns only the
 // locks of the command: the server is not in trouble.
 //
 // While the old master has the record of a lock, the old master runs the scripts of the lock. After

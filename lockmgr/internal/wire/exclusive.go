@@ -283,7 +283,7 @@ func Inspect(name string, token bool) Command {
 	if token {
 		c.Keys = append(c.Keys, TokenKey(name))
 	}
-	for _, kind := range [...]core.Kind{core.Exclusive, core.ReadWrite} { // it is one of these
+	for _, kind := range [...]core.Kind{core.Exclusive, core.ReadWrite} { // a fair lock has the channel of a plain lock
 		c.Args = append(c.Args, ChannelOf(kind, name))
 	}
 	c.Args = append(c.Args, QueueKey(name), DeadlinesKey(name))

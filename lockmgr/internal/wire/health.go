@@ -138,8 +138,8 @@ func (s *shortest) least() time.Duration {
 // nil. The failure is of the kind Unavailable. There are two reasons:
 //
 //   - The newest batch to end got no answer, and one of three holds: the batch ended during
-//     the wait, it ended within rememberFailure, or commands have been under way ever since, with
-//     pauses of rememberFailure at most.
+//     the wait, it ended within rememberFailure, or commands are under way, the first of them
+//     sent no later than rememberFailure after that end.
 //   - A command is under way, and nothing was answered for quiet, or for three quarters of the
 //     wait (not for all of it: the command was sent a moment after the caller asked). A silence
 //     below leastQuiet, or below three times what answers usually take, does not count.

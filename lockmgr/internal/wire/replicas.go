@@ -206,7 +206,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			f = unrenewed(b, &b.tasks[i])
 		}
 		if op := held[i].Op; f == takenAway && c.cfg.Now()-op.Sent >= op.Lease {
-			continue // the lease is over, so the core fails this request only
+			continue // the reply stays: the core sees that the lease is over, and fails this request only
 		}
 		if f != nil {
 			if f.Kind != TooFew || f == takenAway {
