@@ -223,6 +223,10 @@ var severalScriptTests = []struct {
 	{what: "a read-write lock that we read, too, plain", given: join(readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"),
 		script: "several_acquire", args: "30000 0 0 plain plain me:2 me:1", reply: "[2 20000 1]",
 		then: `b: me:1=1 mode=read you:1=1 for 20000; Rb:me:1: "1" for 20000; Rb:you:1: "1" for 20000`},
+	{what: "a hash with another mode, read", given: "HSET b mode sport made 1", script: "several_acquire", args: "30000 0 0 plain read me:1",
+		reply: "[2 -1 1]", then: "b: made=1 mode=sport for -1"},
+	{what: "a hash with another mode, write", given: "HSET a mode sport made 1", script: "several_acquire", args: "30000 10000 0 write plain me:1",
+		reply: "[1 -1 1]", then: "a: made=1 mode=sport for -1"},
 	{what: "another kind, does not gather", given: plainBy("you:1", "c"), script: "several_acquire",
 		args: "30000 10000 0 plain plain read me:1", reply: "[3 20000 1]", then: "c: you:1=1 for 20000"},
 

@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,4 +262,46 @@ func TestScript_SetHasMemoryForWhatItHas(t *testing.T) {
 	s.do(t, "DEL", theLock)
 	s.requireReply(t, "!OOM", ask("a:3", "a:2"))
 	s.do(t, "CONFIG", "SET", "maxmemory", "0")
+}
+
+// commands returns how many commands a server has run since the last call.
+func (s *scriptServer) commands(t *testing.T) (n int) {
+	t.Helper()
+	text := s.do(t, "INFO", "commandstats").(string)
+	for _, calls := range regexp.MustCompile(`calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+		k, err := strconv.Atoi(calls[1])
+		require.NoError(t, err)
+		n += k
+	}
+	s.do(t, "CONFIG", "RESETSTAT")
+	return n
+}
+
+// Others may have written a hash of any numbers at the name: for each number a script looks for a
+// bounded number of readers' keys.
+func TestScript_RecordOfLargeNumbers(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, given := range []string{
+		"HSET L mode read created 300000; PEXPIRE L 90000",
+		"HSET L mode read created 300000 me:1 1; PEXPIRE L 90000; SET R:me:1 1 PX 20000",
+	} {
+		for _, call := range []string{
+			"readwrite_acquire write 30000 0 me:2 me:1", "readwrite_acquire read 30000 0 me:2 me:1", "readwrite_transfer write 30000 0 me:2 me:1",
+			"readwrite_transfer read 30000 0 me:2 me:1", "readwrite_release me:2 me:1", "several_acquire", "several_release",
+		} {
+			s.prepare(t, readersKeys(given))
+			s.commands(t)
+			args := strings.Fields(call)
+			switch args[0] {
+			case "several_acquire":
+				s.run(t, s.wire, args[0], []string{theLock}, []string{"30000", "0", "0", "1", "write", rwPrefix, "", "me:2", "me:1"})
+			case "several_release":
+				s.run(t, s.wire, args[0], []string{theLock}, []string{"1", "write", rwChannel, rwPrefix, "", "me:2", "me:1"})
+			default:
+				s.eval(t, s.wire, args[0], rwKeys(args[0], args[1:]), args[1:])
+			}
+			require.Less(t, s.commands(t), 5000, "%s, %s", given, call)
+		}
+	}
 }
