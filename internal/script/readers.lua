@@ -6,9 +6,25 @@ local function timeout(prefix, holder, i)
   return prefix .. ':' .. holder .. ':rwlock_timeout:' .. i
 end
 
--- alive reports whether a reader's own key exists. The second EXISTS fails if the key is at the other master.
-local function alive(key, own)
-  return redis.call('EXISTS', own) == 1 or redis.call('EXISTS', key, own) == 2
+-- owns returns how many keys of its own a reader may have, by the value of the reader's field. Anybody may have
+-- written a larger number there, and the server must not look for so many.
+local function owns(count)
+  return math.min(tonumber(count) or 0, 1000)
+end
+
+-- life returns the longest remaining life of a reader's own keys in milliseconds, -1 if one has no end, or -2 if
+-- the reader has none. life fails if such a key is at the other master, because the EXISTS does.
+local function life(key, prefix, holder, count)
+  local longest = -2
+  for i = 1, owns(count) do
+    local own = timeout(prefix, holder, i)
+    local ttl = redis.call('PTTL', own)
+    if ttl == -2 then
+      redis.call('EXISTS', key, own)
+    end
+    longest = math.max(longest, ttl)
+  end
+  return longest
 end
 
 -- takeTokens takes n fencing tokens, and returns the last as text: a Lua number has 53 bits. A reader takes
@@ -34,13 +50,8 @@ end
 local function taken(key, prefix, fields, mine)
   for f = 1, #fields, 2 do
     local holder = not mine[fields[f]] and fields[f]
-    if holder and string.sub(holder, -6) == ':write' then
+    if holder and (string.sub(holder, -6) == ':write' or life(key, prefix, holder, fields[f + 1]) ~= -2) then
       return true
-    end
-    for i = 1, holder and tonumber(fields[f + 1]) or 0 do
-      if alive(key, timeout(prefix, holder, i)) then
-        return true
-      end
     end
   end
   return false
@@ -73,27 +84,20 @@ local function giveUp(key, prefix, first, last)
     elseif writes then
       left, longest = true, math.max(longest, before)
     else
-      local life = -2
-      for i = 1, tonumber(fields[f + 1]) or 0 do
-        local own = timeout(prefix, fields[f], i)
-        local ttl = redis.call('PTTL', own)
-        if ttl == -2 then
-          redis.call('EXISTS', key, own) -- fails if the key is at the other master
-        end
-        life = math.max(life, ttl)
-      end
-      if life >= 0 then
-        left, longest = true, math.max(longest, life)
+      local ttl = life(key, prefix, fields[f], fields[f + 1])
+      if ttl >= 0 then
+        left, longest = true, math.max(longest, ttl)
       else
         dead[#dead + 1] = fields[f]
       end
     end
   end
   for i = first, last do
-    if redis.call('HDEL', key, ARGV[i]) == 1 then
-      redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master
+    local count = redis.call('HGET', key, ARGV[i])
+    redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write')
+    for own = 1, owns(count) do
+      redis.pcall('DEL', timeout(prefix, ARGV[i], own)) -- it may be at the other master
     end
-    redis.call('HDEL', key, ARGV[i] .. ':write')
   end
   if left then
     for i = 1, #dead do

@@ -37,7 +37,7 @@ local n = side == 'read' and 1 or whole
 local line = redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 and theLine() -- or an error: the line may be at the other master
 local mode = line and redis.call('HGET', key, 'mode')
 local others, ours, wrote, ttl = false, false, false, -1
-if mode then
+if mode == 'read' or mode == 'write' then
   ours, wrote, others = giveUp(key, prefix, 6, #ARGV)
   if not ours then
     -- A reader that joins readers does not ask whether they are alive.

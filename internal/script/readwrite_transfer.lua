@@ -51,15 +51,13 @@ for f = 1, side == 'write' and #fields or 0, 2 do
 end
 -- longest returns the life that the record needs: the longest of the other readers, and ours.
 local function longest()
-  local life = lease
+  local most = lease
   for f = 1, side == 'read' and #fields or 0, 2 do
-    for i = 1, mine[fields[f]] and 0 or tonumber(fields[f + 1]) or 0 do
-      if alive(key, timeout(prefix, fields[f], i)) then
-        life = math.max(life, redis.call('PTTL', timeout(prefix, fields[f], i)))
-      end
+    if not mine[fields[f]] then
+      most = math.max(most, life(key, prefix, fields[f], fields[f + 1]))
     end
   end
-  return life
+  return most
 end
 local newLife = not recorded and longest() -- all is read before anything is written
 redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
@@ -67,7 +65,7 @@ local last = ARGV[3] ~= '0' and takeTokens(KEYS[2], side, ARGV[3]) -- before the
 if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)
 else
-  local life = lease
+  local needs = lease
   for i = 4, holders do
     local own = timeout(prefix, ARGV[i], 1)
     local ttl = redis.call('PTTL', own)
@@ -75,10 +73,10 @@ else
       redis.call('EXISTS', key, own)
     end
     if recorded then
-      life = math.max(life, ttl)
+      needs = math.max(needs, ttl)
     end
   end
-  redis.call('SET', timeout(prefix, ARGV[4], 1), 1, 'PX', life)
+  redis.call('SET', timeout(prefix, ARGV[4], 1), 1, 'PX', needs)
   redis.call('HSET', key, 'mode', 'read', ARGV[4], 1)
 end
 local ttl = redis.call('PTTL', key)

@@ -59,7 +59,7 @@ local function held(i)
     return redis.call('PTTL', key), mode or fair(key)
   end
   local mode = redis.call('HGET', key, 'mode')
-  if not mode then
+  if mode ~= 'read' and mode ~= 'write' then
     return redis.call('PTTL', key), true
   end
   local ours, free = carries(key, first, last), want == 'read' and mode == 'read' and whole - 1 or whole
