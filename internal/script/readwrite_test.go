@@ -134,6 +134,9 @@ var rwScriptTests = []struct {
 	{what: "by force, one that reads twice", given: bothRead + "; HSET L you:1 2; SET " + rwPrefix + ":you:1:rwlock_timeout:2 1 PX 90000; PEXPIRE L 90000",
 		script: "readwrite_release", args: "force you:1", reply: "[1]", told: "00 000", then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000`, again: "nil"},
 	{what: "by force, the writer", given: oneWriter, script: "readwrite_release", args: "force me:1", reply: "1", told: "001", again: "nil"},
+	{what: "a reader whose record is gone", given: "SET R:me:1 1 PX 90000", script: "readwrite_release", args: "me:2 me:1", reply: "nil"},
+	{what: "a reader whose record is another's by now", given: otherReads + "; SET R:me:1 1 PX 90000", script: "readwrite_release", args: "me:2 me:1", reply: "nil",
+		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
 	{what: "a plain lock", given: plainLock, script: "readwrite_release", args: "you:1", reply: "nil", then: "L: you:1=1 for 20000"},
 
 	{what: "a reader", given: bothRead, script: "readwrite_renew", args: "50000 read me:1", reply: "[]",

@@ -348,6 +348,7 @@ var severalScriptTests = []struct {
 		args: "write plain me:1", reply: "[1 1 1]", told: "a 01", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
 	{what: "a reader beside a writer", given: join(readBy("me:1", "a"), "HSET a mode write you:1:write 1"), script: "several_release",
 		args: "read plain me:1", reply: "[1 0 -1]", then: "a: mode=write you:1:write=1 for 20000", again: "nil"},
+	{what: "a reader whose record is gone", given: "SET Ra:me:1 1 PX 90000", script: "several_release", args: "read plain me:2 me:1", reply: "nil"},
 	{what: "a plain lock, read", given: plainBy("me:1", "a"), script: "several_release", args: "read plain me:1", reply: "nil", then: "a: me:1=1 for 20000"},
 	{what: "no locks between locks", given: join("SET a hello; RPUSH b hello", plainBy("me:1", "c")), script: "several_release",
 		args: "read plain plain me:1", reply: "[1 1 1]", told: "c 00", then: `a: "hello" for -1; b: list for -1`, again: "nil"},
