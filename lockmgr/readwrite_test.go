@@ -125,6 +125,34 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 	require.Empty(t, faults.Do(t, s, "KEYS", "{doc}:*"), "the readers' own keys are gone, too")
 }
 
+// A client of Redisson forces a lock open: it deletes the record alone. A reader that unlocks after
+// that takes its own key with it, whose fixed lease may be long.
+func TestReadWrite_RecordIsGoneBeforeTheUnlock(t *testing.T) {
+	for _, set := range []bool{false, true} {
+		for _, told := range []bool{false, true} {
+			bubble(t, func(t *testing.T, w *scene) {
+				m, _ := w.manager(lockmgr.Options{})
+				var l *lockmgr.Lock
+				if set {
+					l = mustLockAll(t, m, lockmgr.Set{Shared: []string{"doc"}}, lockmgr.FixedLease(time.Hour))
+				} else {
+					l = mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
+				}
+				time.Sleep(second)
+				w.server.Del("doc")
+				if told {
+					_, err := m.ForceUnlock(ctx, "doc") // which looks at the record, as a message does
+					require.NoError(t, err)
+					time.Sleep(second)
+				}
+				require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+				time.Sleep(time.Minute)
+				require.Empty(t, w.server.Keys(), "set: %v, told: %v", set, told)
+			})
+		}
+	}
+}
+
 // Readers and writers of two managers: nobody reads while somebody writes, tokens of writers rise,
 // and those of readers lie between.
 func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {

@@ -66,6 +66,13 @@ local function carries(key, first, last)
   return any and redis.call('HEXISTS', key, 'mode') == 1
 end
 
+-- forget deletes the own keys of the holders in ARGV[first..last] that the record does not carry.
+local function forget(prefix, first, last)
+  for i = first, last do
+    redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master
+  end
+end
+
 -- giveUp removes the holders in ARGV[first..last] from the record of a read-write lock, and the readers whose
 -- own keys have expired. The record then lives no longer than the last of the readers. If it ends much earlier
 -- now, those who have been told when it ends look again. All is read before anything is written. giveUp returns

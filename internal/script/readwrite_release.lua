@@ -27,6 +27,7 @@ end
 
 local released, wrote, left = giveUp(key, prefix, 3, holders)
 if not released then
+  forget(prefix, 3, holders)
   if line then
     pcall(line.serve, key)
   end

@@ -18,6 +18,9 @@ local function renew(i)
     field = holder .. ':write'
   end
   if redis.call('HEXISTS', key, field) == 0 then
+    if side == 'read' then
+      redis.pcall('DEL', own) -- the reader is lost
+    end
     return false
   end
   if side == 'read' then

@@ -42,6 +42,8 @@ local function side(key, prefix)
   local released, wrote, left = giveUp(key, prefix, first, #ARGV)
   if released and (wrote or not left) then
     return true, wrote and '1' or '0'
+  elseif not released then
+    forget(prefix, first, #ARGV)
   end
   return released
 end
