@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -188,6 +189,13 @@ func requireServerError(t testing.TB, kind, err error) {
 	require.NotEmpty(t, e.Hint)
 	require.Contains(t, err.Error(), e.Hint)
 	require.NotContains(t, err.Error(), secret)
+}
+
+// requireTimesOut checks that a request times out. It repeats the request: a machine that is busy for
+// longer than the wait looks like a silent server.
+func requireTimesOut(t testing.TB, ask func() error) {
+	t.Helper()
+	faults.Eventually(t, func() bool { return errors.Is(ask(), lockmgr.ErrWaitTimeout) })
 }
 
 // requirePending checks that a request waits.

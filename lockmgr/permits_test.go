@@ -87,7 +87,7 @@ func TestPermits_Wait(t *testing.T) {
 		held := mustAcquire(t, giver, 2)
 		one := p.AcquireAsync(1)
 		requirePending(t, one, "both are taken")
-		require.ErrorIs(t, errOf(p.Acquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))), lockmgr.ErrWaitTimeout)
+		requireTimesOut(t, func() error { return errOf(p.Acquire(ctx, 1, lockmgr.MaxWait(20*time.Millisecond))) })
 		gone := p.AcquireAsync(2)
 		gone.Cancel()
 		require.ErrorIs(t, errOf(gone.Await(ctx)), lockmgr.ErrCanceled)

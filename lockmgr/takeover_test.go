@@ -77,7 +77,7 @@ func TestTakeOver_Waits(t *testing.T) {
 	from := l.HolderID()
 	mustUnlock(t, l)
 	l = mustLock(t, m, "a")
-	require.ErrorIs(t, errOf(other.Lock(ctx, "a", lockmgr.TakeOver(from), lockmgr.MaxWait(10*time.Millisecond))), lockmgr.ErrWaitTimeout)
+	requireTimesOut(t, func() error { return errOf(other.Lock(ctx, "a", lockmgr.TakeOver(from), lockmgr.MaxWait(10*time.Millisecond))) })
 	mustUnlock(t, l)
 }
 
