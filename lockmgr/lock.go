@@ -94,7 +94,7 @@ func (l *Lock) Lost() <-chan struct{} {
 func (l *Lock) Err() error {
 	over, lost := l.ticket.over.Load(), l.ticket.hold().lostErr()
 	switch {
-	case over && (lost == nil || l.ticket.unlock.Load() != nil): // unlock is set if the lock was not lost by then
+	case over && (lost == nil || l.ticket.unlock.Load() != nil): // unlock is set only by an Unlock that found no loss
 		return ErrNotHeld
 	case lost != nil:
 		return lost

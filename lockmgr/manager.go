@@ -319,7 +319,7 @@ func (m *Manager) shutDown() {
 	m.hubs.stop()
 	m.lanes.Close()
 	if m.closeClient != nil {
-		m.closeClient() // first: no silent server delays the end of the connections
+		m.closeClient() // before the waits: no silent server delays the end of the connections
 	}
 	m.lanes.Wait()
 	m.hubs.wait()

@@ -77,7 +77,9 @@ func TestTakeOver_Waits(t *testing.T) {
 	from := l.HolderID()
 	mustUnlock(t, l)
 	l = mustLock(t, m, "a")
-	requireTimesOut(t, func() error { return errOf(other.Lock(ctx, "a", lockmgr.TakeOver(from), lockmgr.MaxWait(10*time.Millisecond))) })
+	requireTimesOut(t, func() error {
+		return errOf(other.Lock(ctx, "a", lockmgr.TakeOver(from), lockmgr.MaxWait(10*time.Millisecond)))
+	})
 	mustUnlock(t, l)
 }
 

@@ -17,7 +17,7 @@ type dialer interface {
 //	confirmed  a channel of a subscribe is subscribed on the server
 //	message    something was published on a channel
 //	answered   once per command, when the server has executed or refused the command
-//	ended      once, always, and last: the connection is closed, or will be once open
+//	ended      exactly once, and last: the connection is closed, or will be closed once open
 //
 // The confirmed and the answered of a subscribe may come in any order. If a channel was confirmed
 // before an unsubscribe reached the server, the link reports the confirmation before the

@@ -42,8 +42,8 @@
 -- The queue does not have these waits. A member's wait is its deadline less that of
 -- the member before it, until somebody moves the latter. We do move ours. So
 -- each script first notes the waits of members that came since the last one: in
--- the hash KEYS[4], by member. There, sum is the sum of the waits
--- of all such members in the queue, or more. The wait of a member without another
+-- the hash KEYS[4], by member. The field sum has the sum of the
+-- waits of all such members in the queue, or more. The wait of a member without another
 -- before it can't be read. It counts as five minutes, or as all that is left if
 -- that is more.
 --
@@ -275,8 +275,8 @@ local function silent(member)
   return till and tonumber(till) <= now
 end
 
--- clean removes first members whose deadlines are over, whose managers are silent, or whose numbers
--- of this manager are over, and the places that leave. If the first member is then a place, its deadline
+-- clean removes first members whose deadlines are over, whose managers are silent, or that are places of this
+-- manager below ARGV[3]. It also removes the places that leave. If the first member is then a place, its deadline
 -- is no later than a place lasts, and the deadlines of Redisson's members behind it move with it.
 local function clean()
   while true do
@@ -343,7 +343,7 @@ local function listed()
 end
 
 -- join adds the places that join the queue. mine, if given, does not join: it needs no place, or has
--- the lock already, and refresh would give it the position of another place. A place that has a
+-- the lock already. If it joined, refresh would give it the position of an earlier place. A place that has a
 -- deadline is in the queue already, unless the queue has lost it: a script that moves the deadlines
 -- looks for it there.
 local function join(mine)
@@ -519,7 +519,8 @@ local function grantTo(first)
   if not id or not n or where ~= server() then
     return false
   end
-  -- Subscribers are counted first: one at a replica may hear a message that nobody hears here.
+  -- Subscribers are counted before PUBLISH, which one at a replica hears, too: such a one would take a grant
+  -- that is taken back because nobody hears it here.
   local to = channel .. ':' .. owner
   local hear = redis.pcall('PUBSUB', 'NUMSUB', to)
   local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before

@@ -49,7 +49,8 @@ local function give(key)
   if not place or string.find(flags, 'd') or where ~= server() then
     return
   end
-  -- Subscribers are counted first: one at a replica may hear a message that nobody hears here.
+  -- Subscribers are counted before PUBLISH, which one at a replica hears, too: such a one would take a grant
+  -- that is taken back because nobody hears it here.
   local outside, heard = outsiders(channel, first)
   if outside ~= 0 or heard == 0 then
     return
@@ -152,7 +153,7 @@ local function refusal(key, want, n, free)
   local manager = string.match(want, '^%S+')
   local line, wants, channel = keysOf(key)
   local needs, _, till, flags = positionOf(wants, manager or '')
-  local told = needs and n <= needs and now < till and string.find(flags, 't') -- it may take them, whoever stands before it
+  local told = needs and n <= needs and now < till and string.find(flags, 't') -- it may take them, whoever is before
   if told or ahead(line, wants, channel, manager, free - n) <= free - n then
     return
   end

@@ -131,6 +131,7 @@ local function give(i)
     redis.pcall('DEL', timeout(prefix, ARGV[first], 1))
   end
   local left = redis.pcall('HGETALL', key)
+  -- Only the mode is left. Or HDEL has failed, and nobody shares the record.
   if #left == 2 and left[1] == 'mode' or want ~= 'read' and type(gone) == 'table' then
     redis.pcall('DEL', key)
   end

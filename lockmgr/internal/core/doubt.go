@@ -7,8 +7,8 @@ type doubt struct {
 	n     int    // how often the doubt was raised again
 }
 
-// mostDoubts is how often a message that raises an open doubt again makes a handoff wait for a
-// further script. A flood of messages must not keep the lock from its next holder.
+// mostDoubts is how often an open doubt can be raised again. Each time, the handoff waits for one
+// more script. A flood of messages must not keep the lock from its next holder.
 const mostDoubts = 2
 
 // open reports whether there is a doubt.

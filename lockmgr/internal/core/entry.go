@@ -45,7 +45,7 @@ type entry struct {
 	extraPos uint16 // the position in details.extra, from 1; zero for the first entry
 
 	permits uint16 // how many it has, or tries to get; zero for other kinds
-	most    uint16 // the most that a number of it may have, see setPermits
+	most    uint16 // the most that may be recorded under one number of the entry: see setPermits
 }
 
 // An extra is an entry other than the first of its name.

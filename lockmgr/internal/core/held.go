@@ -191,8 +191,9 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 }
 
 // sendDue sends the script that a held entry needs, if a script is due and none is in flight: a
-// transfer for a line or for an upgrade, a transfer if the record does not name the present holder,
-// or a renewal if a longer lease is wanted. sendDue returns when to call it again.
+// transfer for the places of a fair lock, or for an upgrade, a transfer if the record does not name
+// the present holder, or a renewal if a longer lease is wanted. sendDue returns when to call it
+// again.
 func (m *Machine) sendDue(e *entry) (again time.Duration) {
 	n, u := e.of, e.upkeep()
 	if !n.hasDetails() || e.flight != 0 || e.phase != held {

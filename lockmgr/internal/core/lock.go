@@ -52,8 +52,10 @@ func (m *Machine) serve(e *entry, r *Request) {
 		if !e.of.enoughAsk(e) {
 			m.waitOrAsk(e)
 		}
-	case e.phase == passing, e.phase == releasing && r.Once: // a script has failed, and is due again
-		if r.Once { // r does not wait for the end of a pause
+	case e.phase == passing, e.phase == releasing && r.Once:
+		// A script has failed, and is due again. In phase passing r may not need the script. A
+		// request with Once does not wait for the end of a pause.
+		if r.Once {
 			e.makeUpkeep().retry.hasten(m.now)
 		}
 		m.proceed(e)

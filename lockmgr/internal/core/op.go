@@ -40,7 +40,7 @@ func (m *Machine) send(e *entry, verb Verb, side Side, number uint64, lease time
 	m.emit(Run{op})
 }
 
-// mayCarry appends to out the numbers that the record may carry, except except. For a transfer
+// mayCarry appends to out the numbers that the record may carry, other than except. For a transfer
 // mayCarry leaves out all strays: a transfer needs a record that was ours all the time, and no
 // stray can have been created while the record existed. For a release that reserves, mayCarry
 // leaves out the strays that an unanswered acquire may still create: a late copy of the release

@@ -215,7 +215,7 @@ func (n *name) waitsAlone() bool {
 // behindAlone reports whether a queued request waits behind a request for the side Alone without
 // Once. The queue may be long, so behindAlone looks at the head and at the few requests
 // before r. Requests for the side Shared are at the head only after a run: otherwise the requests
-// join the entry.
+// join the entry. So a request for the side Alone is seldom overlooked.
 func (r *Request) behindAlone() bool {
 	if h := r.entry.of.queue.head; h != r && h.Side == Alone && !h.Once {
 		return true

@@ -26,7 +26,8 @@ type rules interface {
 	// entry is released, and the request asks for a new entry.
 	passes(e *entry, r *Request) bool
 	// transfers reports whether there is a transfer. Without a transfer, an entry serves only the
-	// request for which the entry was acquired, or the first request that needs no more.
+	// request for which the entry was acquired. If that request has left, the entry serves the
+	// first request, unless that needs more than the acquire has brought: see lacks.
 	transfers() bool
 	// again returns what a request gets if its owner has a hold of the name already.
 	again(h *Hold, r *Request) outcome
