@@ -226,9 +226,7 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 // dial hangs, the client's Dialer.Timeout. After the call the lock is not valid, whatever Unlock
 // returns.
 //
-// If other processes have had the lock for much longer than the manager, the record may stay for 2
-// ms more, in case the caller wants the lock again. A process that ends after Unlock must call
-// [Manager.Close], which waits for the release.
+// A process that ends after Unlock must call [Manager.Close], which waits for the release.
 //
 // If the error is nil, the lock is free; if the server refused to publish the release,
 // [EventReleased] and the log tell why. The error matches ErrNotHeld if the handle was unlocked

@@ -519,8 +519,8 @@ local function grantTo(first)
   if not id or not n or where ~= server() then
     return false
   end
-  -- Subscribers are counted before PUBLISH, which one at a replica hears, too: such a one would take a grant
-  -- that is taken back because nobody hears it here.
+  -- Subscribers are counted before PUBLISH, which does not count a subscriber at a replica: such a subscriber would
+  -- take a grant whose record is deleted below.
   local to = channel .. ':' .. owner
   local hear = redis.pcall('PUBSUB', 'NUMSUB', to)
   local till = now + life * 2 / 5 -- a manager that lives moves its deadlines before

@@ -49,8 +49,8 @@ local function give(key)
   if not place or string.find(flags, 'd') or where ~= server() then
     return
   end
-  -- Subscribers are counted before PUBLISH, which one at a replica hears, too: such a one would take a grant
-  -- that is taken back because nobody hears it here.
+  -- Subscribers are counted before PUBLISH, which does not count a subscriber at a replica: such a subscriber would
+  -- take a grant whose record is deleted below.
   local outside, heard = outsiders(channel, first)
   if outside ~= 0 or heard == 0 then
     return

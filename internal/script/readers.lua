@@ -66,7 +66,7 @@ local function carries(key, first, last)
   return any and redis.call('HEXISTS', key, 'mode') == 1
 end
 
--- forget deletes the own keys of the holders in ARGV[first..last] that the record does not carry.
+-- forget deletes the own keys of the holders in ARGV[first..last]. The record carries none of these holders.
 local function forget(prefix, first, last)
   for i = first, last do
     redis.pcall('DEL', timeout(prefix, ARGV[i], 1)) -- it may be at the other master

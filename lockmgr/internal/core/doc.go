@@ -211,8 +211,8 @@
 // number that the command would have recorded becomes a suspect. Later scripts of the name list the
 // suspects as numbers that the record may carry. So a stray is taken over by the next acquire or
 // removed by a release, whichever comes first. The machine looks for a stray until
-// Config.SuspectTime is over. A record that a later run creates is not looked for, and expires. A
-// record whose release got no answer is never passed on.
+// Config.SuspectTime is over. If the command runs after that, nobody looks for the record, and the
+// record expires. A record whose release got no answer is never passed on.
 //
 //	command    what the record may be    what happens then
 //	acquire    of this number            try again with another number, naming the
@@ -226,12 +226,13 @@
 //
 // # A record in doubt
 //
-// A message of a script that has served no line, while the record is ours, says that somebody may
-// have removed the record. Other names of this manager may have the same key: sets, or the single
-// name. They may not be subscribed, so the message concerns them, too. If the entry is held, a
-// transfer or a renewal is sent as soon as no script is in flight. If nobody holds the entry, a
-// transfer comes before the next holder. Until a script is confirmed, the lock is not passed on in
-// memory: see verify.go.
+// A script serves the line when it grants the lock to, or tells, those who come next. A message of
+// a script that has not, while the record is ours, says that somebody may have removed the record:
+// a forced unlock, or a client of Redisson. Other names of this manager may have the same key:
+// sets, or the single name. They may not be subscribed, so the message concerns them, too. If the
+// entry is held, a transfer or a renewal is sent as soon as no script is in flight. If nobody holds
+// the entry, a transfer comes before the next holder. Until a script is confirmed, the lock is not
+// passed on in memory: see verify.go.
 //
 // A message may be late, or never come. So a record is also in doubt before its first handoff, and
 // if the last script that found the record was too long ago when the entry is to be passed on or

@@ -249,6 +249,7 @@ func (m *Machine) expire(e *entry) {
 func (m *Machine) whyOver(h *Hold) error {
 	e := h.Request.entry
 	u := e.upkeep()
+	// If a script was due or in flight, the hold ended early because that script was not confirmed.
 	nothingDue := e.number == e.target() && u.extend.want == 0 && u.extend.sent == 0
 	switch over := m.now >= h.Request.Ends; {
 	case h.watched && over:

@@ -118,7 +118,7 @@ func (m *Machine) advanceOutsiders(n *name) {
 			has = m.now - n.entry.runSince
 		}
 		if o.advance(m.now, o.hadFor+has, r, 1, &m.cfg) {
-			o.hadFor = -has // the release adds the whole time since runSince, with has
+			o.hadFor = -has // the release adds the whole time since runSince, which includes has
 		}
 	}
 }

@@ -283,9 +283,9 @@ func (m *Machine) listen(n *name, place uint64, on bool) {
 	}
 }
 
-// noteOutside notes whether the manager can stand in the line. A user may lack a permission, or the
-// server memory. A manager outside is one of the clients that stand in no line. Others count the
-// manager among these clients, and the manager hears the messages for these clients.
+// noteOutside notes whether the manager can stand in the line. The user may lack a permission, or
+// the server may lack memory. A manager outside is one of the clients that stand in no line. Others
+// count the manager among these clients, and the manager hears the messages for these clients.
 func (p *position) noteOutside(m *Machine, n *name, outside bool) {
 	if outside != p.outside {
 		p.outside = outside

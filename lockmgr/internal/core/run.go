@@ -39,7 +39,7 @@ func (m *Machine) noteHandoff(e *entry) {
 	if u.firstPass == 0 {
 		u.firstPass = m.now
 	}
-	if run.fresh && m.decideRun(e) == askFirst { // the transfer has reported no others, else: runIsOver
+	if run.fresh && m.decideRun(e) == askFirst { // nor has the transfer reported others
 		run.begin(m.now)
 	}
 }

@@ -86,7 +86,7 @@ func (m *Machine) transferred(e *entry, r *Reply) {
 	u := e.makeUpkeep()
 	switch {
 	case r.Ran != Yes:
-		if r.Ran == Maybe && r.Op.Tokens > 0 { // readers elsewhere get the counter, which the late script raises: what is left is too small then
+		if r.Ran == Maybe && r.Op.Tokens > 0 { // the late script raises the counter, which readers elsewhere get as their token
 			u.tokens.drop()
 		}
 		if wasUpgrade := r.Op.Side == Alone && e.of.rules().side(e) == Shared; wasUpgrade && e.hold != nil {

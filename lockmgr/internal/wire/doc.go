@@ -32,7 +32,7 @@
 // under way, the next batch has at least as many tasks as all of them together, or 256, and four
 // batches are under way at most. So each of a few callers has its own round trip, and many share
 // large batches. If a round trip takes a millisecond or more, a task waits only while sixteen
-// batches are under way, or while as many tasks are as the round trip has spans of 16 µs. Handoffs
+// batches are under way, or while one task for each 16 µs of the round trip is under way. Handoffs
 // and releases go before acquires.
 //
 // Submit notes at which master an operation waits, and Cluster.Queued reports another master. So
