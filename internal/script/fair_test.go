@@ -4,9 +4,11 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,67 +64,21 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine,
 	return s.eval(t, w, script, keys, args)
 }
 
-// redissonLua does what a client of Redisson does about a fair lock. KEYS: lock, queue, deadlines.
-// ARGV: what it does, its owner, its wait, its lease, the channel.
-const redissonLua = `
-local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
-local verb, owner, wait = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local function lower(from)
-  for _, m in ipairs(redis.call('LRANGE', queue, from, -1)) do
-    redis.call('ZINCRBY', deadlines, -wait, m)
-  end
-end
-local function remove()
-  redis.call('ZREM', deadlines, owner)
-  redis.call('LREM', queue, 0, owner)
-end
-if verb == 'leave' then
-  for i, m in ipairs(redis.call('LRANGE', queue, 0, -1)) do
-    if m == owner then
-      lower(i)
-    end
-  end
-  remove()
-  return 0
-end
-local head = redis.call('LINDEX', queue, 0)
-while head and tonumber(redis.call('ZSCORE', deadlines, head)) <= now do
-  redis.call('LPOP', queue)
-  redis.call('ZREM', deadlines, head)
-  head = redis.call('LINDEX', queue, 0)
-end
-if verb == 'release' then
-  local had = redis.call('HEXISTS', lock, owner)
-  if had == 1 or redis.call('EXISTS', lock) == 0 then
-    redis.call('DEL', lock)
-    if head then
-      redis.call('PUBLISH', ARGV[5] .. ':' .. head, '0')
-    end
-  end
-  return had
-end
-if redis.call('EXISTS', lock) == 0 and (not head or head == owner) then
-  remove()
-  lower(0)
-  redis.call('HSET', lock, owner, 1)
-  redis.call('PEXPIRE', lock, ARGV[4])
-  return 1
-end
-if not redis.call('ZSCORE', deadlines, owner) then
-  local last = redis.call('LINDEX', queue, -1)
-  local ttl = last and redis.call('ZSCORE', deadlines, last) - now or redis.call('PTTL', lock)
-  redis.call('ZADD', deadlines, string.format('%.0f', now + ttl + wait), owner)
-  redis.call('RPUSH', queue, owner)
-end
-return 0`
+// redissonLua does what a client of Redisson does about a fair lock.
+var redissonLua = sync.OnceValues(func() (string, error) {
+	text, err := os.ReadFile("../../lockmgr/internal/sim/server/redisson.lua")
+	return string(text), err
+})
 
-func (s *scriptServer) redisson(t testing.TB, verb, owner string, wait, lease int64) string {
+// redisson lets a client of Redisson acquire, leave or release. The reply is nil if the client has got
+// the lock.
+func (s *scriptServer) redisson(t testing.TB, verb, owner string, wait, lease int64) any {
 	t.Helper()
 	k := fairKeys
-	return s.show(s.do(t, "EVAL", redissonLua, "3", k.Lock, k.Queue, k.Deadlines, verb, owner, strconv.FormatInt(wait, 10),
-		strconv.FormatInt(lease, 10), k.Channel))
+	reply := s.do(t, "EVAL", redistest.Must(redissonLua())(t), "3", k.Lock, k.Queue, k.Deadlines, verb, owner, strconv.FormatInt(wait, 10),
+		strconv.FormatInt(lease, 10), k.Channel)
+	require.NotContains(t, s.show(reply), "!")
+	return reply
 }
 
 // fair prints what a server has of a fair lock: the record and its life, the queue with what each
@@ -186,11 +142,7 @@ func (s *scriptServer) noted(field string, n int64) string {
 func TestScript_FairCopyKeepsTheOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for _, script := range []string{"fair_acquire", "fair_transfer"} {
-			s.prepare(t, "")
-			for i, member := range []string{"a:2:f", "b:1:f", "a:3:f", "b:2:f", "a:4:f"} {
-				s.do(t, "RPUSH", fairKeys.Queue, member)
-				s.do(t, "ZADD", fairKeys.Deadlines, strconv.FormatInt(s.now(t)+fairLife+int64(i), 10), member)
-			}
+			s.giveQueue(t, "; a:2:f~50000 b:1:f~50001 a:3:f~50002 b:2:f~50003 a:4:f~50004")
 			x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 2, Refresh: true, Places: 2, Pass: true, Number: 2, Joins: []uint64{2, 3, 4}}
 			if script == "fair_transfer" {
 				s.do(t, "HSET", fairKeys.Lock, "a:1:f", "1")
@@ -206,139 +158,116 @@ func TestScript_FairCopyKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// fairScriptTests have the state before and after a script. A member of the queue has the
-// milliseconds until its deadline behind it. The record lives for 20 seconds.
-var fairScriptTests = []struct {
-	what                 string
-	record, queue, noted string
-	script               string
-	line                 fairLine
-	reply, then          string
-	told                 string // the ends of the channels, each with a space behind it
-}{
-	{what: "a wait counts from the deadline before", record: "c:1:f", queue: "b:1:f~50000 j:1~90000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 1, Number: 1, Joins: []uint64{1}},
-		reply: "[0 20000 1 0]", then: `["c:1:f" "1"]20000[b:1:f~50000 j:1~90000 a:1:f~90000] [@a=1 j:1=40000 sum=40000]`},
-	{what: "a wait that is longer than before", record: "c:1:f", queue: "b:1:f~50000 j:1~90000", noted: "j:1=20000 sum=20000 @b=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 1, Number: 1, Joins: []uint64{1}},
-		reply: "[0 20000 1 0]", then: `["c:1:f" "1"]20000[b:1:f~50000 j:1~90000 a:1:f~90000] [@a=1 @b=1 j:1=40000 sum=40000]`},
-	{what: "a wait that seems shorter", record: "c:1:f", queue: "b:1:f~50000 j:1~90000", noted: "j:1=80000 sum=80000 @b=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 1, Number: 1, Joins: []uint64{1}},
-		reply: "[0 20000 1 0]", then: `["c:1:f" "1"]20000[b:1:f~50000 j:1~90000 a:1:f~130000] [@a=1 @b=1 j:1=80000 sum=80000]`},
-	{what: "those of Redisson move with the place before them", record: "c:1:f", queue: "a:1:f~20000 j:1~90000 b:1:f~200000 j:2~230000",
-		noted: "j:1=70000 j:2=30000 sum=100000 @a=1 @b=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1, Refresh: true, Places: 1},
-		reply: "[0 20000 1 1]", then: `["c:1:f" "1"]20000[a:1:f~50000 j:1~120000 b:1:f~200000 j:2~230000] [@a=2 @b=1 j:1=70000 j:2=30000 sum=100000]`},
-	{what: "the waits of those that have gone", record: "c:1:f", queue: "b:1:f~50000 a:1:f~60000", noted: "j:9=70000 sum=70000 @a=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1, Refresh: true, Places: 1},
-		reply: "[0 20000 0 1]", then: `["c:1:f" "1"]20000[b:1:f~50000 a:1:f~50000] [@a=2 sum=0]`},
-	{what: "places that are over behind others", record: "c:1:f", queue: "b:1:f~50000 a:1:f~50000 a:3:f~50000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 3, Number: 3, Refresh: true, Places: 1},
-		reply: "[0 20000 0 1]", then: `["c:1:f" "1"]20000[b:1:f~50000 a:3:f~50000] [@a=2]`},
-	{what: "the wait of one that is over", record: "c:1:f", queue: "j:1~-10000 b:1:f~50000", noted: "j:1=40000 sum=40000 @b=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 1, Number: 1, Joins: []uint64{1}},
-		reply: "[0 20000 1 0]", then: `["c:1:f" "1"]20000[b:1:f~50000 a:1:f~90000] [@a=1 @b=1 sum=40000]`},
-	{what: "a refresh tells the first", queue: "b:1:f~50000 a:1:f~50000", noted: "@a=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1, Refresh: true},
-		reply: "[0 50000 0 0]", then: `[]-2[b:1:f~50000 a:1:f~50000] [@a=2]`, told: "b "},
-	{what: "a copy does not shorten a life", record: "a:1:f", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 1, Number: 1},
-		reply: "[1 0 0 0]", then: `["a:1:f" "1"]20000[] []`},
-	{what: "a copy that is late takes nothing", queue: "a:1:f~50000", noted: "@a=9", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1},
-		reply: "[0 -1 0 0]", then: `[]-2[a:1:f~50000] [@a=9]`},
-
-	{what: "from one to the next", record: "a:1:f", script: "fair_transfer",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Number: 2, Others: []uint64{1}},
-		reply: "[1 0 0 0]", then: `["a:2:f" "1"]10000[] []`},
-	{what: "of another manager", record: "b:1:f", script: "fair_transfer",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Number: 2, Others: []uint64{1}},
-		reply: "nil", then: `["b:1:f" "1"]20000[] []`},
-	{what: "a copy does not give way", record: "a:2:f", queue: "b:1:f~50000", script: "fair_transfer",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Number: 2, Others: []uint64{1}, Pass: true},
-		reply: "[1 0 0 0]", then: `["a:2:f" "1"]20000[b:1:f~50000] [@a=2]`},
-	{what: "gives way, and the next has no place", record: "a:1:f", queue: "b:1:f~50000", script: "fair_transfer",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Number: 2, Others: []uint64{1}, Pass: true},
-		reply: "[0 50000 0 1]", then: `[]-2[b:1:f~50000] [@a=2]`, told: "b "},
-
-	{what: "one of Redisson behind a place of another manager", record: "a:1:f", queue: "b:1:f~50000 j:1~90000", script: "fair_release",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Others: []uint64{1}},
-		reply: "[1]", then: `[]-2[b:1:f~50000 j:1~90000] [@a=2 j:1=40000 sum=40000]`, told: "j:1 b "},
-	{what: "the next is of the same manager", record: "a:1:f", queue: "a:2:f~50000 j:1~90000", script: "fair_release",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Others: []uint64{1}},
-		reply: "[1]", then: `[]-2[a:2:f~50000 j:1~90000] [@a=2 j:1=40000 sum=40000]`},
-	{what: "of another manager", record: "b:1:f", queue: "b:2:f~50000", script: "fair_release",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Others: []uint64{1}},
-		reply: "[0]", then: `["b:1:f" "1"]20000[b:2:f~50000] [@a=2]`},
-	{what: "a copy that is late does not join", record: "c:1:f", queue: "b:1:f~50000", noted: "@a=9", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1, Joins: []uint64{1}},
-		reply: "[0 20000 0 1]", then: `["c:1:f" "1"]20000[b:1:f~50000] [@a=9]`},
-	{what: "behind one of Redisson", record: "c:1:f", queue: "j:1~40000 a:1:f~60000", noted: "j:1=40000 sum=40000 @a=1", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1, Refresh: true},
-		reply: "[0 20000 1 0]", then: `["c:1:f" "1"]20000[j:1~40000 a:1:f~90000] [@a=2 j:1=40000 sum=40000]`},
-	{what: "nothing is before the first place any more", record: "c:1:f", queue: "a:1:f~200000 j:1~240000", script: "fair_acquire",
-		line:  fairLine{Manager: "b", ID: 1, Before: 1, Number: 1},
-		reply: "[0 20000 1 1]", then: `["c:1:f" "1"]20000[a:1:f~50000 j:1~90000] [@b=1 j:1=40000 sum=40000]`},
-	{what: "places in another order", record: "c:1:f", queue: "a:3:f~50000 b:1:f~50000 a:1:f~50000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1, Refresh: true},
-		reply: "[0 20000 0 0]", then: `["c:1:f" "1"]20000[a:1:f~50000 b:1:f~50000 a:3:f~50000] [@a=2]`},
-	{what: "the first", queue: "a:1:f~50000 a:2:f~50000 b:1:f~50000 a:3:f~50000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Number: 1},
-		reply: "[1 2 0 0]", then: `["a:1:f" "1"]10000[a:2:f~50000 b:1:f~50000 a:3:f~50000] [@a=2]`},
-	{what: "a first place that is over", record: "c:1:f", queue: "a:1:f~50000 b:1:f~50000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Number: 2},
-		reply: "[0 20000 0 1]", then: `["c:1:f" "1"]20000[b:1:f~50000] [@a=2]`},
-	{what: "no place", queue: "b:1:f~50000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 1, Number: 1},
-		reply: "[0 50000 0 1]", then: `[]-2[b:1:f~50000] [@a=1]`, told: "b "},
-	{what: "the record of a try without an answer", record: "a:5:f", queue: "b:1:f~50000", script: "fair_acquire",
-		line:  fairLine{Manager: "a", ID: 1, Before: 6, Number: 6, Others: []uint64{5}, Joins: []uint64{6}},
-		reply: "[0 50000 0 0]", then: `[]-2[b:1:f~50000 a:6:f~50000] [@a=1]`, told: "b "},
-	{what: "a place leaves", record: "c:1:f", queue: "b:1:f~50000 a:1:f~50000", script: "fair_release",
-		line:  fairLine{Manager: "a", ID: 2, Before: 1, Leave: []uint64{1}},
-		reply: "[0]", then: `["c:1:f" "1"]20000[b:1:f~50000] [@a=2]`},
-	{what: "the record has ended", queue: "b:1:f~50000", script: "fair_release",
-		line:  fairLine{Manager: "a", ID: 2, Before: 2, Others: []uint64{1}},
-		reply: "[0]", then: `[]-2[b:1:f~50000] [@a=2]`, told: "b "},
+// giveQueue makes a fair lock: the record of a holder, which lives for 20 seconds, the queue, and
+// what the scripts have noted, with semicolons between these. A member of the queue is followed by
+// the milliseconds until the deadline of the member.
+func (s *scriptServer) giveQueue(t testing.TB, given string) {
+	t.Helper()
+	k, parts := fairKeys, append(strings.Split(given, ";"), "", "")
+	s.prepare(t, "")
+	for _, holder := range strings.Fields(parts[0]) {
+		s.do(t, "HSET", k.Lock, holder, "1")
+		s.do(t, "PEXPIRE", k.Lock, "20000")
+	}
+	for _, place := range strings.Fields(parts[1]) {
+		member, left, _ := strings.Cut(place, "~")
+		ms := redistest.Must(strconv.ParseInt(left, 10, 64))(t)
+		s.do(t, "RPUSH", k.Queue, member)
+		s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+ms, 10), member)
+	}
+	for _, note := range strings.Fields(parts[2]) {
+		field, value, _ := strings.Cut(note, "=")
+		s.do(t, "HSET", k.Waits, field, value)
+		s.do(t, "PEXPIRE", k.Waits, strconv.Itoa(fairLife))
+	}
 }
+
+// fairLineOf reads what a script does: the manager, the ID, the least number that waits, the new
+// holder, and then words for the rest.
+func fairLineOf(t testing.TB, text string) fairLine {
+	words := strings.Fields(text)
+	number := func(word string) uint64 { return redistest.Must(strconv.ParseUint(word, 10, 64))(t) }
+	x := fairLine{Manager: words[0], ID: number(words[1]), LifeMs: fairLife, Before: number(words[2]), Number: number(words[3])}
+	for _, word := range words[4:] {
+		switch what, n, _ := strings.Cut(word, "="); what {
+		case "other":
+			x.Others = append(x.Others, number(n))
+		case "join":
+			x.Joins = append(x.Joins, number(n))
+		case "leave":
+			x.Leave = append(x.Leave, number(n))
+		case "refresh":
+			x.Refresh, x.Places = true, int(number(n))
+		case "pass":
+			x.Pass = true
+		default:
+			t.Fatal(word)
+		}
+	}
+	return x
+}
+
+// fairScriptTests is a table whose messages are the ends of the channels.
+const fairScriptTests = `
+fair_acquire:
+a wait counts from the deadline before | c:1:f; b:1:f~50000 j:1~90000 | a 1 1 1 join=1 | [0 20000 1 0] | ["c:1:f" "1"]20000[b:1:f~50000 j:1~90000 a:1:f~90000] [@a=1 j:1=40000 sum=40000]
+a wait that is longer than before | c:1:f; b:1:f~50000 j:1~90000; j:1=20000 sum=20000 @b=1 | a 1 1 1 join=1 | [0 20000 1 0] | ["c:1:f" "1"]20000[b:1:f~50000 j:1~90000 a:1:f~90000] [@a=1 @b=1 j:1=40000 sum=40000]
+a wait that seems shorter | c:1:f; b:1:f~50000 j:1~90000; j:1=80000 sum=80000 @b=1 | a 1 1 1 join=1 | [0 20000 1 0] | ["c:1:f" "1"]20000[b:1:f~50000 j:1~90000 a:1:f~130000] [@a=1 @b=1 j:1=80000 sum=80000]
+those of Redisson move with the place before them | c:1:f; a:1:f~20000 j:1~90000 b:1:f~200000 j:2~230000; j:1=70000 j:2=30000 sum=100000 @a=1 @b=1 | a 2 1 1 refresh=1 | [0 20000 1 1] | ["c:1:f" "1"]20000[a:1:f~50000 j:1~120000 b:1:f~200000 j:2~230000] [@a=2 @b=1 j:1=70000 j:2=30000 sum=100000]
+the waits of those that have gone | c:1:f; b:1:f~50000 a:1:f~60000; j:9=70000 sum=70000 @a=1 | a 2 1 1 refresh=1 | [0 20000 0 1] | ["c:1:f" "1"]20000[b:1:f~50000 a:1:f~50000] [@a=2 sum=0]
+places that are over behind others | c:1:f; b:1:f~50000 a:1:f~50000 a:3:f~50000 | a 2 3 3 refresh=1 | [0 20000 0 1] | ["c:1:f" "1"]20000[b:1:f~50000 a:3:f~50000] [@a=2]
+the wait of one that is over | c:1:f; j:1~-10000 b:1:f~50000; j:1=40000 sum=40000 @b=1 | a 1 1 1 join=1 | [0 20000 1 0] | ["c:1:f" "1"]20000[b:1:f~50000 a:1:f~90000] [@a=1 @b=1 sum=40000]
+a refresh tells the first | ; b:1:f~50000 a:1:f~50000; @a=1 | a 2 1 1 refresh=0 | [0 50000 0 0] | []-2[b:1:f~50000 a:1:f~50000] [@a=2] | b
+a copy does not shorten a life | a:1:f | a 1 1 1 | [1 0 0 0] | ["a:1:f" "1"]20000[] []
+a copy that is late takes nothing | ; a:1:f~50000; @a=9 | a 2 1 1 | [0 -1 0 0] | []-2[a:1:f~50000] [@a=9]
+a copy that is late does not join | c:1:f; b:1:f~50000; @a=9 | a 2 1 1 join=1 | [0 20000 0 1] | ["c:1:f" "1"]20000[b:1:f~50000] [@a=9]
+behind one of Redisson | c:1:f; j:1~40000 a:1:f~60000; j:1=40000 sum=40000 @a=1 | a 2 1 1 refresh=0 | [0 20000 1 0] | ["c:1:f" "1"]20000[j:1~40000 a:1:f~90000] [@a=2 j:1=40000 sum=40000]
+nothing is before the first place any more | c:1:f; a:1:f~200000 j:1~240000 | b 1 1 1 | [0 20000 1 1] | ["c:1:f" "1"]20000[a:1:f~50000 j:1~90000] [@b=1 j:1=40000 sum=40000]
+places in another order | c:1:f; a:3:f~50000 b:1:f~50000 a:1:f~50000 | a 2 1 1 refresh=0 | [0 20000 0 0] | ["c:1:f" "1"]20000[a:1:f~50000 b:1:f~50000 a:3:f~50000] [@a=2]
+the first | ; a:1:f~50000 a:2:f~50000 b:1:f~50000 a:3:f~50000 | a 2 1 1 | [1 2 0 0] | ["a:1:f" "1"]10000[a:2:f~50000 b:1:f~50000 a:3:f~50000] [@a=2]
+a first place that is over | c:1:f; a:1:f~50000 b:1:f~50000 | a 2 2 2 | [0 20000 0 1] | ["c:1:f" "1"]20000[b:1:f~50000] [@a=2]
+no place | ; b:1:f~50000 | a 1 1 1 | [0 50000 0 1] | []-2[b:1:f~50000] [@a=1] | b
+the record of a try without an answer | a:5:f; b:1:f~50000 | a 1 6 6 other=5 join=6 | [0 50000 0 0] | []-2[b:1:f~50000 a:6:f~50000] [@a=1] | b
+a place moves back by more than is counted for one behind it | c:1:f; j:0~20000 b:1:f~350000 j:2~90000; j:0=20000 j:2=40000 sum=60000 | b 2 1 1 join=1 refresh=0 | [0 20000 1 0] | ["c:1:f" "1"]20000[j:0~20000 b:1:f~70000 j:2~60000] [@b=2 j:0=20000 j:2=40000 sum=60000]
+the same, and that one waits no longer than for itself | c:1:f; j:0~20000 b:1:f~350000 j:2~50000; j:0=20000 j:2=40000 sum=60000 | b 2 1 1 join=1 refresh=0 | [0 20000 1 0] | ["c:1:f" "1"]20000[j:0~20000 b:1:f~70000 j:2~50000] [@b=2 j:0=20000 j:2=40000 sum=60000]
+the same at the front | c:1:f; b:1:f~350000 j:2~90000; j:2=40000 sum=40000 | b 2 1 1 join=1 refresh=0 | [0 20000 1 0] | ["c:1:f" "1"]20000[b:1:f~50000 j:2~40000] [@b=2 j:2=40000 sum=40000]
+the same with two behind it | c:1:f; b:1:f~350000 j:2~90000 j:3~100000; j:2=40000 j:3=10000 sum=50000 | b 2 1 1 join=1 refresh=0 | [0 20000 1 0] | ["c:1:f" "1"]20000[b:1:f~50000 j:2~40000 j:3~50000] [@b=2 j:2=40000 j:3=10000 sum=50000]
+the notes have expired | c:1:f; j:1~320000 a:1:f~370000 j:2~410000 | b 1 2 2 join=2 | [0 20000 1 0] | ["c:1:f" "1"]20000[j:1~320000 a:1:f~370000 j:2~410000 b:2:f~410000] [@b=1 j:1=320000 j:2=40000 sum=360000]
+
+fair_transfer:
+from one to the next | a:1:f | a 2 2 2 other=1 | [1 0 0 0] | ["a:2:f" "1"]10000[] []
+of another manager | b:1:f | a 2 2 2 other=1 | nil | ["b:1:f" "1"]20000[] []
+a copy does not give way | a:2:f; b:1:f~50000 | a 2 2 2 other=1 pass | [1 0 0 0] | ["a:2:f" "1"]20000[b:1:f~50000] [@a=2]
+gives way, and the next has no place | a:1:f; b:1:f~50000 | a 2 2 2 other=1 pass | [0 50000 0 1] | []-2[b:1:f~50000] [@a=2] | b
+
+fair_release:
+one of Redisson behind a place of another manager | a:1:f; b:1:f~50000 j:1~90000 | a 2 2 0 other=1 | [1] | []-2[b:1:f~50000 j:1~90000] [@a=2 j:1=40000 sum=40000] | j:1 b
+the next is of the same manager | a:1:f; a:2:f~50000 j:1~90000 | a 2 2 0 other=1 | [1] | []-2[a:2:f~50000 j:1~90000] [@a=2 j:1=40000 sum=40000]
+of another manager | b:1:f; b:2:f~50000 | a 2 2 0 other=1 | [0] | ["b:1:f" "1"]20000[b:2:f~50000] [@a=2]
+a place leaves | c:1:f; b:1:f~50000 a:1:f~50000 | a 2 1 0 leave=1 | [0] | ["c:1:f" "1"]20000[b:1:f~50000] [@a=2]
+the record has ended | ; b:1:f~50000 | a 2 2 0 other=1 | [0] | []-2[b:1:f~50000] [@a=2] | b
+`
 
 func TestScripts_Fair(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		k := fairKeys
 		var channels []string
 		for _, who := range []string{"a", "b", "j:1"} {
-			channels = append(channels, k.Channel+":"+who)
+			channels = append(channels, fairKeys.Channel+":"+who)
 		}
 		e := listen(t, s, channels...)
-		for _, tt := range fairScriptTests {
+		for _, tt := range readTable(fairScriptTests) {
 			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
-				s.prepare(t, "")
-				if tt.record != "" {
-					s.do(t, "HSET", k.Lock, tt.record, "1")
-					s.do(t, "PEXPIRE", k.Lock, "20000")
-				}
-				for _, place := range strings.Fields(tt.queue) {
-					member, left, _ := strings.Cut(place, "~")
-					ms := redistest.Must(strconv.ParseInt(left, 10, 64))(t)
-					s.do(t, "RPUSH", k.Queue, member)
-					s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+ms, 10), member)
-				}
-				for _, note := range strings.Fields(tt.noted) {
-					field, value, _ := strings.Cut(note, "=")
-					s.do(t, "HSET", k.Waits, field, value)
-					s.do(t, "PEXPIRE", k.Waits, strconv.Itoa(fairLife))
-				}
+				s.giveQueue(t, tt.given)
 				if s.full && tt.reply == "[0]" { // a script that frees nothing gets no memory for what it notes
 					return
 				}
-				tt.line.LifeMs = fairLife
-				require.Equal(t, tt.reply, s.runFair(t, s.wire, tt.script, tt.line, 10000, 0))
+				require.Equal(t, tt.reply, s.runFair(t, s.wire, tt.script, fairLineOf(t, tt.args), 10000, 0))
 				require.Equal(t, tt.then, s.fair(t))
-				told := ""
+				var told []string
 				for _, m := range e.heard(t) {
-					told += strings.TrimSuffix(strings.TrimPrefix(m, k.Channel+":"), "0")
+					told = append(told, strings.TrimSuffix(strings.TrimPrefix(m, fairKeys.Channel+":"), " 0"))
 				}
-				require.Equal(t, tt.told, told)
+				require.Equal(t, tt.told, strings.Join(told, " "))
 			})
 		}
 	})
@@ -390,65 +319,15 @@ func TestScript_FairNotesEndBehindRedisson(t *testing.T) {
 		} {
 			s.prepare(t, "")
 			require.Equal(t, "[1 0 0 0]", s.runFair(t, s.wire, "fair_acquire", acquire, 100000, 0))
-			require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+			require.NotNil(t, s.redisson(t, "acquire", "j:1", 300000, 100000))
 			script()
 			s.runFair(t, s.wire, "fair_release", release, 0, 0)
-			require.Equal(t, "1", s.redisson(t, "acquire", "j:1", 300000, 100000))
-			require.Equal(t, "1", s.redisson(t, "release", "j:1", 0, 0))
+			require.Nil(t, s.redisson(t, "acquire", "j:1", 300000, 100000))
+			s.redisson(t, "release", "j:1", 0, 0)
 			for key, state := range s.state(t) {
 				require.Equal(t, fairKeys.Waits, key, name)
 				require.Regexp(t, ` for 50000$`, state, name)
 			}
-		}
-	})
-}
-
-// The notes have expired while a client of Redisson and a place behind it wait: no manager ran a
-// script for a while. The next script reads the waits again, and a place that joins then is not
-// over when the client leaves.
-func TestScript_FairNotesAreReadAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		k := fairKeys
-		s.prepare(t, "")
-		s.do(t, "HSET", k.Lock, "c:1:f", "1")
-		s.do(t, "PEXPIRE", k.Lock, "10000")
-		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
-		x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}}
-		require.Equal(t, "[0 10000 1 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0))
-		require.Equal(t, "0", s.redisson(t, "acquire", "j:2", 40000, 100000))
-		s.do(t, "DEL", k.Waits)
-		x = fairLine{Manager: "b", ID: 1, LifeMs: fairLife, Before: 2, Number: 2, Joins: []uint64{2}}
-		require.Equal(t, "[0 10000 1 0]", s.runFair(t, s.wire, "fair_acquire", x, 1000, 0))
-		require.Equal(t, `["c:1:f" "1"]10000[j:1~310000 a:1:f~360000 j:2~400000 b:2:f~400000] [@b=1 j:1=310000 j:2=40000 sum=350000]`, s.fair(t))
-	})
-}
-
-// A place moves back by more than a client of Redisson behind it has been counted for, because
-// another place between them has left. The client keeps what it still has to wait.
-func TestScript_FairMovesNobodyIntoThePast(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		k := fairKeys
-		for _, tt := range []struct{ queue, waits, then string }{
-			{"j:0~20000 b:1:f~350000 j:2~90000", "j:0=20000 j:2=40000 sum=60000", "j:0~20000 b:1:f~70000 j:2~60000"},
-			{"j:0~20000 b:1:f~350000 j:2~50000", "j:0=20000 j:2=40000 sum=60000", "j:0~20000 b:1:f~70000 j:2~50000"},
-			{"b:1:f~350000 j:2~90000", "j:2=40000 sum=40000", "b:1:f~50000 j:2~40000"},
-			{"b:1:f~350000 j:2~90000 j:3~100000", "j:2=40000 j:3=10000 sum=50000", "b:1:f~50000 j:2~40000 j:3~50000"},
-		} {
-			s.prepare(t, "")
-			s.do(t, "HSET", k.Lock, "c:1:f", "1")
-			s.do(t, "PEXPIRE", k.Lock, "10000")
-			for _, one := range strings.Fields(tt.queue) {
-				member, till, _ := strings.Cut(one, "~")
-				s.do(t, "RPUSH", k.Queue, member)
-				s.do(t, "ZADD", k.Deadlines, strconv.FormatInt(s.now(t)+int64(redistest.Must(strconv.Atoi(till))(t)), 10), member)
-			}
-			for _, one := range strings.Fields(tt.waits) {
-				field, wait, _ := strings.Cut(one, "=")
-				s.do(t, "HSET", k.Waits, field, wait)
-			}
-			x := fairLine{Manager: "b", ID: 2, LifeMs: fairLife, Before: 1, Number: 1, Joins: []uint64{1}, Refresh: true}
-			s.runFair(t, s.wire, "fair_acquire", x, 1000, 0)
-			require.Contains(t, s.fair(t), "["+tt.then+"]", tt.queue)
 		}
 	})
 }
@@ -477,7 +356,7 @@ func TestScript_FairQueueEndsWithItsPlaces(t *testing.T) {
 		s.runFair(t, s.wire, "fair_release", release, 0, 0)
 		require.Equal(t, ours, ttls(), "after a release")
 
-		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+		require.NotNil(t, s.redisson(t, "acquire", "j:1", 300000, 100000))
 		waits.ID, waits.Refresh = 2, true
 		s.runFair(t, s.wire, "fair_acquire", waits, 1000, 0)
 		require.Equal(t, mixed, ttls(), "Redisson waits behind places")
@@ -602,33 +481,30 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 		require.Equal(t, "0", strings.Fields(heard[0])[5], "none")
 		fenced = false
 	})
-	t.Run("not now", func(t *testing.T) {
-		waits(t, secret)
-		x := release
-		x.Tell = true
-		run(t, "fair_release", x, "[1]")
-		onlyTold(t)
-	})
-	t.Run("not asked for", func(t *testing.T) {
-		waits(t, "")
-		run(t, "fair_release", release, "[1]")
-		onlyTold(t)
-	})
-	t.Run("seen by another server", func(t *testing.T) {
-		waits(t, secret)
-		noted := strings.Fields(s.do(t, "HGET", k.Waits, "@b").(string))
-		noted[6] = strings.Repeat("0", 40)
-		s.do(t, "HSET", k.Waits, "@b", strings.Join(noted, " "))
-		run(t, "fair_release", release, "[1]")
-		onlyTold(t)
-	})
-	t.Run("a failover", func(t *testing.T) {
-		waits(t, secret)
-		s.do(t, "REPLICAOF", "127.0.0.1", "1")
-		s.do(t, "REPLICAOF", "NO", "ONE")
-		run(t, "fair_release", release, "[1]")
-		onlyTold(t)
-	})
+	for _, tt := range []struct {
+		what, secret string
+		between      func(t *testing.T, x *fairLine)
+	}{
+		{"not now", secret, func(_ *testing.T, x *fairLine) { x.Tell = true }},
+		{"not asked for", "", func(*testing.T, *fairLine) {}},
+		{"seen by another server", secret, func(t *testing.T, _ *fairLine) {
+			noted := strings.Fields(s.do(t, "HGET", k.Waits, "@b").(string))
+			noted[6] = strings.Repeat("0", 40)
+			s.do(t, "HSET", k.Waits, "@b", strings.Join(noted, " "))
+		}},
+		{"a failover", secret, func(t *testing.T, _ *fairLine) {
+			s.do(t, "REPLICAOF", "127.0.0.1", "1")
+			s.do(t, "REPLICAOF", "NO", "ONE")
+		}},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			waits(t, tt.secret)
+			x := release
+			tt.between(t, &x)
+			run(t, "fair_release", x, "[1]")
+			onlyTold(t)
+		})
+	}
 	t.Run("nobody hears it", func(t *testing.T) {
 		waits(t, secret)
 		e.do(t, "UNSUBSCRIBE", k.Channel+":b")
@@ -688,7 +564,7 @@ func TestScript_FairGrantByMessage(t *testing.T) {
 	t.Run("one of Redisson is first", func(t *testing.T) {
 		s.prepare(t, "")
 		s.do(t, "HSET", k.Lock, "a:1:f", "1")
-		require.Equal(t, "0", s.redisson(t, "acquire", "j:1", 300000, 100000))
+		require.NotNil(t, s.redisson(t, "acquire", "j:1", 300000, 100000))
 		run(t, "fair_release", release, "[1]")
 		require.Equal(t, []string{k.Channel + ":j:1 0"}, e.heard(t))
 	})

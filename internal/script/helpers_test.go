@@ -61,9 +61,8 @@ type scriptServer struct {
 	*wire
 	addr  string
 	real  *redistest.Server // nil: miniredis
-	mini  *miniredis.Miniredis
-	grain int64 // ms
-	full  bool  // scripts that renew, look or end a hold run while the server is out of memory
+	grain int64             // ms
+	full  bool              // scripts that renew, look or end a hold run while the server is out of memory
 }
 
 func realScripts(t testing.TB, args ...string) *scriptServer {
@@ -74,25 +73,28 @@ func realScripts(t testing.TB, args ...string) *scriptServer {
 func miniScripts(t testing.TB) *scriptServer {
 	m := miniredis.RunT(t)
 	m.SetTime(time.Now()) // TIME stands still, too
-	return &scriptServer{wire: dialWire(t, m.Addr()), addr: m.Addr(), mini: m, grain: 1}
+	return &scriptServer{wire: dialWire(t, m.Addr()), addr: m.Addr(), grain: 1}
 }
 
 // onBoth runs a test on a real server, on one that is full, and on miniredis.
 func onBoth(t *testing.T, test func(t *testing.T, s *scriptServer)) {
-	t.Run("real", func(t *testing.T) {
-		t.Parallel()
-		test(t, realScripts(t))
-	})
-	t.Run("full", func(t *testing.T) {
-		t.Parallel()
-		s := realScripts(t)
-		s.full = true
-		test(t, s)
-	})
+	onReal(t, test)
 	t.Run("mini", func(t *testing.T) {
 		t.Parallel()
 		test(t, miniScripts(t))
 	})
+}
+
+// onReal is for what miniredis does not have, like INFO replication.
+func onReal(t *testing.T, test func(t *testing.T, s *scriptServer)) {
+	for name, full := range map[string]bool{"real": false, "full": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := realScripts(t)
+			s.full = full
+			test(t, s)
+		})
+	}
 }
 
 // scripts returns the text of each script by its name.
@@ -151,10 +153,27 @@ func (s *scriptServer) run(t testing.TB, w *wire, script string, keys, args []st
 	text := scripts()[script]
 	require.NotEmpty(t, text, script)
 	if s.full && !regexp.MustCompile("acquire|transfer|limit").MatchString(script) {
-		s.do(t, "CONFIG", "SET", "maxmemory", "1")
-		defer s.do(t, "CONFIG", "SET", "maxmemory", "0")
+		s.fill(t, true)
+		defer s.fill(t, false)
 	}
 	return w.do(t, slices.Concat([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys, args)...)
+}
+
+// call runs a script with the keys and the arguments that its header asks for: see callOf and
+// permitOpOf.
+func (s *scriptServer) call(t testing.TB, w *wire, script, args string) string {
+	t.Helper()
+	if strings.HasPrefix(script, "permits") {
+		return s.runPermits(t, w, script, permitOpOf("p", args))
+	}
+	keys, words := callOf(script, args)
+	return s.eval(t, w, script, keys, words)
+}
+
+// fill sets whether the server is out of memory.
+func (s *scriptServer) fill(t testing.TB, full bool) {
+	t.Helper()
+	s.do(t, "CONFIG", "SET", "maxmemory", map[bool]string{true: "1", false: "0"}[full])
 }
 
 // channelName returns the channel of a plain lock.

@@ -108,10 +108,7 @@ func told(messages []string) string {
 // has the number that the manager has chosen, and the lease. Then the record is that of the
 // manager.
 func TestScript_Line(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		if s.mini != nil {
-			return // it has no INFO replication
-		}
+	onReal(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "")
 		e := listen(t, s, theChannel+":b", theChannel+":c")
 		require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "a", id: 1}))
@@ -137,10 +134,7 @@ func TestScript_Line(t *testing.T) {
 // Nobody overtakes: not a manager that is not in the line, nor one that is not first in it. Who
 // asks serves the line of a lock that has ended by itself.
 func TestScript_LineIsNotOvertaken(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		if s.mini != nil {
-			return // it has no INFO replication
-		}
+	onReal(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel+":b", theChannel+":c")
 		asks := map[string]func() string{
 			"acquire":      func() string { return s.eval(t, s.wire, "acquire", []string{theLock}, []string{"30000", "0", "d:1"}) },
@@ -150,7 +144,7 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 			"the second":   func() string { return s.lineAcquire(t, lineCall{manager: "c", id: 2}) },
 		}
 		for what, ask := range asks {
-			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L a:1")
 			s.lineAcquire(t, lineCall{manager: "b", id: 1})
 			s.lineAcquire(t, lineCall{manager: "c", id: 1})
 			s.do(t, "DEL", theLock) // it ends by itself
@@ -160,7 +154,7 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 			require.Equal(t, what == "joins", strings.HasSuffix(s.line(t), "c d"), what)
 		}
 		// A release that finds no record serves the line, too.
-		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		s.prepare(t, "plain L a:1")
 		s.lineAcquire(t, lineCall{manager: "b", id: 1})
 		s.do(t, "DEL", theLock)
 		require.Equal(t, "nil", s.release(t, "a:1"))
@@ -174,7 +168,7 @@ func TestScript_LineIsNotOvertaken(t *testing.T) {
 func TestScript_LineIsLost(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for _, key := range []string{"line", "wants"} {
-			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L a:1")
 			s.lineAcquire(t, lineCall{manager: "b", id: 1})
 			s.lineAcquire(t, lineCall{manager: "c", id: 1})
 			s.do(t, "DEL", "{"+theLock+"}:lock_"+key)
@@ -192,7 +186,7 @@ func TestScript_LineIsLost(t *testing.T) {
 // A manager that waits for a short time shortens the life of nobody's position.
 func TestScript_LineKeepsItsLife(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		s.prepare(t, "plain L a:1")
 		s.lineAcquire(t, lineCall{manager: "b", id: 1})
 		s.run(t, s.wire, "acquire", []string{theLock}, []string{"30000", "0", "c 1 300 ", "c:1"})
 		for _, key := range []string{"line", "wants"} {
@@ -205,10 +199,7 @@ func TestScript_LineKeepsItsLife(t *testing.T) {
 // that are in no line. The lock stays free for the manager for two seconds. A manager that should
 // listen and does not leaves the line.
 func TestScript_LineTells(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		if s.mini != nil {
-			return // it has no INFO replication
-		}
+	onReal(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel+":b")
 		for _, tt := range []struct {
 			what       string
@@ -221,7 +212,7 @@ func TestScript_LineTells(t *testing.T) {
 			{what: "managers only", channels: []string{theChannel, theChannel + ":line"}, then: "b:101=1 for 20000 c", told: ":b 101 text 20000 0"},
 			{what: "deaf", b: lineCall{deaf: true}, then: "b/dt c", told: ":b 1"},
 		} {
-			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L a:1")
 			var all []*ear
 			for range min(3, 3*len(tt.channels)) {
 				all = append(all, listen(t, s, tt.channels...))
@@ -245,7 +236,7 @@ func TestScript_LineTells(t *testing.T) {
 				require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "b", id: 2}), tt.what)
 			}
 		}
-		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+		s.prepare(t, "plain L a:1")
 		s.lineAcquire(t, lineCall{manager: "x", id: 1}) // nobody listens
 		require.Equal(t, "0", s.release(t, "a:1"))
 		require.Equal(t, "", s.line(t))
@@ -256,13 +247,10 @@ func TestScript_LineTells(t *testing.T) {
 // meanwhile. The next one is served. A copy that runs late does nothing if a newer script has
 // joined.
 func TestScript_LineLeave(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		if s.mini != nil {
-			return // it has no INFO replication
-		}
+	onReal(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel+":b", theChannel+":c")
 		wait := func() {
-			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L a:1")
 			s.lineAcquire(t, lineCall{manager: "b", id: 1})
 			s.lineAcquire(t, lineCall{manager: "c", id: 1})
 		}
@@ -302,17 +290,17 @@ func TestScript_LineOfToldReaders(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	acquire := func(c lineCall, side string) string {
-		return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, []string{side, "30000", "0", c.wants(), "{" + theLock + "}", fmt.Sprintf("%s:%d", c.manager, c.id)}))
+		return s.sideAcquire(t, side, c.wants(), fmt.Sprintf("%s:%d", c.manager, c.id))
 	}
 	reader := func(i int) lineCall {
 		return lineCall{manager: fmt.Sprint("r", i), id: 1, deaf: true, silent: true}
 	}
 	steps := func(readers int) (n int) {
-		s.prepare(t, "HSET L mode write a:1:write 1; PEXPIRE L 20000")
+		s.prepare(t, "write L a:1")
 		for i := range readers {
 			require.NotEqual(t, "nil", acquire(reader(i), "read"))
 		}
-		require.Equal(t, "[0 1]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", "{" + theLock + "}", "a:1", "redisson_rwlock:{" + theLock + "}"})))
+		require.Equal(t, "[0 1]", s.sideRelease(t, "", "a:1"))
 		last := reader(readers - 1)
 		require.NotEqual(t, "nil", acquire(lineCall{manager: last.manager, id: 2, once: true}, "write"))
 		s.do(t, "CONFIG", "RESETSTAT")
@@ -328,11 +316,8 @@ func TestScript_LineOfToldReaders(t *testing.T) {
 // A release joins the line behind those who wait. It joins no empty line, and a copy that runs late
 // changes nothing.
 func TestScript_LineJoinedByARelease(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		if s.mini != nil {
-			return // it has no INFO replication
-		}
-		s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+	onReal(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "plain L a:1")
 		e := listen(t, s, theChannel+":a", theChannel+":b")
 		again := lineCall{manager: "a", id: 2, others: "a:1"}
 		require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "b", id: 1}))
@@ -349,14 +334,13 @@ func TestScript_LineJoinedByARelease(t *testing.T) {
 		require.Equal(t, "0", s.joinBehind(t, lineCall{manager: "a", id: 3, others: "a:102"}), "nobody waits")
 		require.Equal(t, "", s.line(t))
 
-		s.prepare(t, "HSET L mode write a:1:write 1; PEXPIRE L 20000")
-		channel := "redisson_rwlock:{" + theLock + "}"
-		e = listen(t, s, channel+":a", channel+":b")
-		require.Equal(t, "20000", s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, []string{"write", "30000", "0", lineCall{manager: "b", id: 1}.wants(), "{" + theLock + "}", "b:1"})))
-		require.Equal(t, "[0 2]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{again.wants(), "{" + theLock + "}", "a:1", channel})))
+		s.prepare(t, "write L a:1")
+		e = listen(t, s, rwChannel+":a", rwChannel+":b")
+		require.Equal(t, "20000", s.sideAcquire(t, "write", lineCall{manager: "b", id: 1}.wants(), "b:1"))
+		require.Equal(t, "[0 2]", s.sideRelease(t, again.wants(), "a:1"))
 		require.Len(t, e.heard(t), 1)
-		require.Equal(t, "[0 1]", s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", "{" + theLock + "}", "b:101", channel})))
-		require.Contains(t, e.heard(t)[0], channel+":a 102 text")
+		require.Equal(t, "[0 1]", s.sideRelease(t, "", "b:101"))
+		require.Contains(t, e.heard(t)[0], rwChannel+":a 102 text")
 	})
 }
 
@@ -388,7 +372,7 @@ func TestScript_LineGrantByMessage(t *testing.T) {
 		}, false},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L a:1")
 			s.lineAcquire(t, lineCall{manager: "b", id: 1})
 			tt.between(t)
 			if s.release(t, "a:1"); !tt.granted {
@@ -411,7 +395,7 @@ func TestScript_LineLateJoin(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	e := listen(t, s, theChannel+":a", theChannel+":b")
-	s.prepare(t, "HSET L a:2 1; PEXPIRE L 20000")
+	s.prepare(t, "plain L a:2")
 	s.lineAcquire(t, lineCall{manager: "b", id: 3})
 	s.lineAcquire(t, lineCall{manager: "b", id: 2})
 	s.lineAcquire(t, lineCall{manager: "a", id: 1})

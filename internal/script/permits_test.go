@@ -127,21 +127,42 @@ func permitClock(reply any) int64 {
 }
 
 // give makes the permits of a name: how many are free, and those that are taken with their lives. A
-// life of zero has ended, a negative one has no end.
-func (s *scriptServer) give(t testing.TB, name, free string, taken map[string]int64) {
+// life of zero has ended, a negative one has no end. With none for a number there is no counter.
+func (s *scriptServer) give(t testing.TB, name, permits string) {
 	t.Helper()
 	k := permitKeysOf(name)
-	s.do(t, "SET", k.Counter, free)
-	for short, life := range taken {
-		score := s.now(t) + life
-		switch {
-		case life == 0:
+	for i, word := range strings.Fields(permits) {
+		if i == 0 {
+			if word != "none" {
+				s.do(t, "SET", k.Counter, word)
+			}
+			continue
+		}
+		short, life, _ := strings.Cut(word, "~")
+		score := s.now(t) + redistest.Must(strconv.ParseInt(life, 10, 64))(t)
+		switch life {
+		case "0":
 			score = 1
-		case life < 0:
+		case "-1":
 			score = 922337203685477
 		}
 		s.do(t, "ZADD", k.Taken, strconv.FormatInt(score, 10), permitMember(short))
 	}
+}
+
+// permitOpOf reads an operation. 2/5 a2 a1 asks for two permits with a limit of 5 for the holder a2,
+// who may carry those of a1. With the word gather before the holders the operation gathers.
+func permitOpOf(name, text string) permitOp {
+	words := strings.Fields(text)
+	number, limit, _ := strings.Cut(words[0], "/")
+	op := permitOp{name: name, life: 30000, holders: words[1:]}
+	op.n, _ = strconv.Atoi(number)
+	op.limit, _ = strconv.ParseInt(limit, 10, 64)
+	op.most = op.n
+	if words[1] == "gather" {
+		op.gather, op.waits, op.holders = 10000, 50000, words[2:]
+	}
+	return op
 }
 
 // permits prints what a server has of a name: the counter, then the permits that are taken with
@@ -191,7 +212,7 @@ func TestScript_PermitsLimit(t *testing.T) {
 		k := permitKeysOf("p")
 		e := listen(t, s, k.Channel)
 		s.prepare(t, "")
-		s.give(t, "p", "0", permitTaken{"a1.0": 20000})
+		s.give(t, "p", "0 a1.0~20000")
 		for _, tt := range []struct{ how, n, reply, then, told string }{
 			{"set", "3", "3", "2 a1.0~20000", "2"},
 			{"set", "3", "3", "2 a1.0~20000", ""},
@@ -231,7 +252,7 @@ func TestScript_PermitsLine(t *testing.T) {
 			return out
 		}
 		s.prepare(t, "")
-		s.give(t, "p", "0", permitTaken{"d1.0": 20000, "d2.0": 20000, "d3.0": 20000})
+		s.give(t, "p", "0 d1.0~20000 d2.0~20000 d3.0~20000")
 		require.Equal(t, "[20000]", try(2, "a1"))
 		require.Equal(t, "[20000]", try(1, "b1"))
 		require.Equal(t, "[20000]", try(1, "c1"))
@@ -277,7 +298,7 @@ func TestScript_PermitsPlacesEnd(t *testing.T) {
 		}
 		full := func() {
 			s.prepare(t, "")
-			s.give(t, "p", "0", permitTaken{"d1.0": 20000})
+			s.give(t, "p", "0 d1.0~20000")
 		}
 		full()
 		require.Equal(t, "[20000]", try(1, "a1", 50000, false))
@@ -338,7 +359,7 @@ func TestScript_PermitsFirstGathers(t *testing.T) {
 			return s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: id, waits: 50000, n: 3, limit: 3, life: 30000, gather: 10000, most: 3, holders: holders})
 		}
 		s.prepare(t, "")
-		s.give(t, "p", "1", permitTaken{"d1.0": 20000, "d2.0": 20000})
+		s.give(t, "p", "1 d1.0~20000 d2.0~20000")
 		require.Equal(t, "[[10000 1]]", try("a1"))
 		require.Equal(t, "[[10000 0]]", try("b1"))
 		require.Equal(t, "0 a1.0~10000 d1.0~20000 d2.0~20000 a wants 2g b wants 3", s.permits(t, "p"))
@@ -353,135 +374,54 @@ func TestScript_PermitsFirstGathers(t *testing.T) {
 	})
 }
 
-type permitTaken = map[string]int64
+func TestScripts_Permits(t *testing.T) { runTable(t, permitScriptTests, permitKeysOf("p").Channel) }
 
-var permitScriptTests = []struct {
-	what         string
-	free         string // of p; empty: there is no counter
-	taken        permitTaken
-	script       string
-	op           permitOp
-	reply, then  string
-	told         string // the message
-	again, later string // of the second run, if they differ
-}{
-	{what: "the first sets the limit", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
-		reply: "[nil]", then: "3 a1.0~30000 a1.1~30000"},
-	{what: "a late copy does not shorten what was renewed", free: "3", taken: permitTaken{"a1.0": 50000, "a1.1": 50000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "3 a1.0~50000 a1.1~50000"},
-	{what: "the limit of the server counts", free: "1", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
-		reply: "[[-2 1]]", then: "1"},
-	{what: "the limit is zero", free: "0", script: "permits_acquire", op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}},
-		reply: "[-1]", then: "0"},
-	{what: "some are taken", free: "1", taken: permitTaken{"b1.0": 20000, "b2.0": 50000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b1.0~20000 b2.0~50000"},
-	{what: "taken without end", free: "0", taken: permitTaken{"b1.0": -1}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[-1]", then: "0 b1.0~-1"},
-	{what: "an old one has expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 b2.0~20000"},
-	{what: "more have expired than it takes", free: "0", taken: permitTaken{"b1.0": 0, "b1.1": 0}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1 a1.0~30000", told: "01"},
-	{what: "too few have expired", free: "0", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[20000]", then: "1 b2.0~20000", told: "01"},
-	{what: "takes over what an earlier run has", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, most: 3, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000 a2.2~30000"},
-	{what: "gives back what an earlier run has", free: "0", taken: permitTaken{"a1.0": 20000, "b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a2", "a1"}}, reply: "[20000]", then: "1 b1.0~20000", told: "01"},
-	{what: "another manager's stay", free: "0", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a1", "a2"}}, reply: "[20000]", then: "0 b1.0~20000"},
-	{what: "a counter that was deleted", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "0 a1.0~30000 a1.1~30000 b1.0~20000"},
-	{what: "a counter that was deleted, and more are taken than the limit", taken: permitTaken{"b1.0": 20000, "b1.1": 20000, "b1.2": 20000, "b2.0": 0},
-		script: "permits_acquire", op: permitOp{n: 1, limit: 2, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]",
-		then: "-1 b1.0~20000 b1.1~20000 b1.2~20000"},
-	{what: "a late copy while more are taken than there are", free: "-3", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "-3 a1.0~20000 a1.1~20000 b1.0~20000"},
-	{what: "more are taken than there are", free: "-2", taken: permitTaken{"b1.0": 0, "b2.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}, reply: "[20000]", then: "-1 b2.0~20000"},
+const permitScriptTests = `
+permits_acquire:
+the first sets the limit | | 2/5 a1 | [nil] | 3 a1.0~30000 a1.1~30000
+a late copy does not shorten what was renewed | 3 a1.0~50000 a1.1~50000 | 2/5 gather a1 | [nil] | 3 a1.0~50000 a1.1~50000
+the limit of the server counts | 1 | 2/5 a1 | [[-2 1]] | 1
+the limit is zero | 0 | 2/5 a1 | [-1] | 0
+some are taken | 1 b1.0~20000 b2.0~50000 | 2/5 a1 | [20000] | 1 b1.0~20000 b2.0~50000
+taken without end | 0 b1.0~-1 | 1/5 a1 | [-1] | 0 b1.0~-1
+an old one has expired | 0 b1.0~0 b2.0~20000 | 1/5 a1 | [nil] | 0 a1.0~30000 b2.0~20000
+more have expired than it takes | 0 b1.0~0 b1.1~0 | 1/5 a1 | [nil] | 1 a1.0~30000 | p 01
+too few have expired | 0 b1.0~0 b2.0~20000 | 2/5 a1 | [20000] | 1 b2.0~20000 | p 01
+takes over what an earlier run has | 1 a1.0~20000 a1.1~20000 | 3/5 a2 a1 | [nil] | 0 a2.0~30000 a2.1~30000 a2.2~30000
+gives back what an earlier run has | 0 a1.0~20000 b1.0~20000 | 2/5 a2 a1 | [20000] | 1 b1.0~20000 | p 01
+another manager's stay | 0 b1.0~20000 | 1/5 a1 a2 | [20000] | 0 b1.0~20000
+a counter that was deleted | none b1.0~20000 | 2/3 a1 | [nil] | 0 a1.0~30000 a1.1~30000 b1.0~20000
+a counter that was deleted, and more are taken than the limit | none b1.0~20000 b1.1~20000 b1.2~20000 b2.0~0 | 1/2 a1 | [20000] | -1 b1.0~20000 b1.1~20000 b1.2~20000
+a late copy while more are taken than there are | -3 a1.0~20000 a1.1~20000 b1.0~20000 | 2/5 a1 | [nil] | -3 a1.0~20000 a1.1~20000 b1.0~20000
+more are taken than there are | -2 b1.0~0 b2.0~20000 | 1/3 a1 | [20000] | -1 b2.0~20000
+gathers | 1 b1.0~20000 b1.1~20000 | 3/5 gather a1 | [[10000 1]] | 0 a1.0~10000 b1.0~20000 b1.1~20000 a wants 2g
+gathers nothing yet | 0 b1.0~20000 b1.1~20000 | 2/5 gather a1 | [[20000 1]] | 0 b1.0~20000 b1.1~20000 a wants 2g
+gathers on | 1 a1.0~10000 b1.0~20000 | 3/5 gather a2 a1 | [[10000 1]] | 0 a2.0~10000 a2.1~10000 b1.0~20000 a wants 1g
+an own one that has expired | 0 a1.0~0 | 1/5 a2 a1 | [nil] | 0 a2.0~30000
+has gathered all | 1 a1.0~10000 | 2/5 gather a2 a1 | [nil] | 0 a2.0~30000 a2.1~30000
+gathers not what there is not | 1 b1.0~20000 | 3/5 gather a1 | [[-2 2]] | 1 b1.0~20000
 
-	{what: "gathers", free: "1", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a1"}}, reply: "[[10000 1]]",
-		then: "0 a1.0~10000 b1.0~20000 b1.1~20000 a wants 2g"},
-	{what: "gathers nothing yet", free: "0", taken: permitTaken{"b1.0": 20000, "b1.1": 20000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a1"}}, reply: "[[20000 1]]",
-		then: "0 b1.0~20000 b1.1~20000 a wants 2g"},
-	{what: "gathers on", free: "1", taken: permitTaken{"a1.0": 10000, "b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a2", "a1"}}, reply: "[[10000 1]]",
-		then: "0 a2.0~10000 a2.1~10000 b1.0~20000 a wants 1g"},
-	{what: "an own one that has expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_acquire",
-		op: permitOp{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000"},
-	{what: "has gathered all", free: "1", taken: permitTaken{"a1.0": 10000}, script: "permits_acquire",
-		op: permitOp{n: 2, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "0 a2.0~30000 a2.1~30000"},
+permits_transfer:
+from one to the next | 1 a1.0~20000 a1.1~50000 | 2 a2 a1 | [1] | 1 a2.0~30000 a2.1~30000
+a copy does not shorten | 1 a2.0~20000 a2.1~50000 | 2 a2 a1 | [1] | 1 a2.0~30000 a2.1~50000
+of the third | 1 a1.0~20000 | 1 a2 a3 a1 | [1] | 1 a2.0~30000
+one is gone | 1 a1.0~20000 | 2 a2 a1 | [nil] | 1 a1.0~20000
+one has expired | 1 a1.0~20000 a1.1~0 | 2 a2 a1 | [nil] | 1 a1.0~20000 a1.1~0
 
-	{what: "gathers not what there is not", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_acquire",
-		op: permitOp{n: 3, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 3, holders: []string{"a1"}}, reply: "[[-2 2]]", then: "1 b1.0~20000"},
+permits_renew:
+longer | 1 a1.0~20000 a1.1~50000 | 2 a1 | [] | 1 a1.0~30000 a1.1~50000
+one is gone | 1 a1.1~20000 | 2 a1 | [1] | 1 a1.1~20000
+one has expired | 1 a1.0~0 | 1 a1 | [1] | 1 a1.0~0
 
-	{what: "from one to the next", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_transfer",
-		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~30000"},
-	{what: "a copy does not shorten", free: "1", taken: permitTaken{"a2.0": 20000, "a2.1": 50000}, script: "permits_transfer",
-		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[1]", then: "1 a2.0~30000 a2.1~50000"},
-	{what: "of the third", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
-		op: permitOp{n: 1, life: 30000, holders: []string{"a2", "a3", "a1"}}, reply: "[1]", then: "1 a2.0~30000"},
-	{what: "one is gone", free: "1", taken: permitTaken{"a1.0": 20000}, script: "permits_transfer",
-		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "1 a1.0~20000"},
-	{what: "one has expired", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 0}, script: "permits_transfer",
-		op: permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, reply: "[nil]", then: "1 a1.0~20000 a1.1~0"},
-
-	{what: "longer", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 50000}, script: "permits_renew",
-		op: permitOp{n: 2, life: 30000, holders: []string{"a1"}}, reply: "[]", then: "1 a1.0~30000 a1.1~50000"},
-	{what: "one is gone", free: "1", taken: permitTaken{"a1.1": 20000}, script: "permits_renew",
-		op: permitOp{n: 2, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.1~20000"},
-	{what: "one has expired", free: "1", taken: permitTaken{"a1.0": 0}, script: "permits_renew",
-		op: permitOp{n: 1, life: 30000, holders: []string{"a1"}}, reply: "[1]", then: "1 a1.0~0"},
-
-	{what: "two", free: "1", taken: permitTaken{"a1.0": 20000, "a1.1": 20000, "b1.0": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[2 1]]", then: "3 b1.0~20000", told: "03", again: "[nil]"},
-	{what: "of several holders", free: "0", taken: permitTaken{"a1.0": 20000, "a2.1": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a3", "a1", "a2"}}, reply: "[[2 1]]", then: "2", told: "02", again: "[nil]"},
-	{what: "none", free: "1", taken: permitTaken{"b1.0": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[nil]", then: "1 b1.0~20000"},
-	{what: "one has expired", free: "0", taken: permitTaken{"a1.0": 0, "a1.1": 20000}, script: "permits_release",
-		op: permitOp{most: 2, holders: []string{"a1"}}, reply: "[[1 1]]", then: "2", told: "02", again: "[nil]"},
-	{what: "all have expired", free: "0", taken: permitTaken{"a1.0": 0}, script: "permits_release",
-		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[nil]", then: "1", told: "01"},
-	{what: "more than there are", free: "-2", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
-		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "-1", again: "[nil]"},
-	{what: "without a counter", taken: permitTaken{"a1.0": 20000}, script: "permits_release",
-		op: permitOp{most: 1, holders: []string{"a1"}}, reply: "[[1 -1]]", then: "none", again: "[nil]"},
-}
-
-func TestScripts_Permits(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		e := listen(t, s, permitKeysOf("p").Channel)
-		for _, tt := range permitScriptTests {
-			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
-				s.prepare(t, "")
-				s.give(t, "p", tt.free, tt.taken)
-				if tt.free == "" {
-					s.do(t, "DEL", "p")
-				}
-				tt.op.name = "p"
-				require.Equal(t, tt.reply, s.runPermits(t, s.wire, tt.script, tt.op))
-				require.Equal(t, tt.then, s.permits(t, "p"))
-				var told []string
-				if tt.told != "" {
-					told = []string{permitKeysOf("p").Channel + " " + tt.told}
-				}
-				require.Equal(t, told, e.heard(t))
-				again, later := tt.again, tt.later
-				if again == "" {
-					again = tt.reply
-				}
-				if later == "" {
-					later = tt.then
-				}
-				require.Equal(t, again, s.runPermits(t, s.wire, tt.script, tt.op), "second run")
-				require.Equal(t, later, s.permits(t, "p"), "second run")
-				require.Empty(t, e.heard(t), "second run")
-			})
-		}
-	})
-}
+permits_release:
+two | 1 a1.0~20000 a1.1~20000 b1.0~20000 | 2 a1 | [[2 1]] | 3 b1.0~20000 | p 03 | [nil]
+of several holders | 0 a1.0~20000 a2.1~20000 | 2 a3 a1 a2 | [[2 1]] | 2 | p 02 | [nil]
+none | 1 b1.0~20000 | 2 a1 | [nil] | 1 b1.0~20000
+one has expired | 0 a1.0~0 a1.1~20000 | 2 a1 | [[1 1]] | 2 | p 02 | [nil]
+all have expired | 0 a1.0~0 | 1 a1 | [nil] | 1 | p 01
+more than there are | -2 a1.0~20000 | 1 a1 | [[1 -1]] | -1 | | [nil]
+without a counter | none a1.0~20000 | 1 a1 | [[1 -1]] | none | | [nil]
+`
 
 // total returns how many permits of p there are.
 func (s *scriptServer) total(t testing.TB) int {
@@ -496,42 +436,26 @@ func (s *scriptServer) total(t testing.TB) int {
 	return n
 }
 
-// While the server is out of memory no permit can be taken. Those that are taken can be renewed,
-// passed on and given back.
+// While the server is out of memory no permit can be taken. Those that are taken can be passed on.
 func TestScript_PermitsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	fill := func(on bool) { s.do(t, "CONFIG", "SET", "maxmemory", map[bool]string{true: "1", false: "0"}[on]) }
-	own := permitTaken{"a1.0": 20000, "a1.1": 20000}
-	for _, tt := range []struct {
-		script      string
-		free        string
-		taken       permitTaken
-		op          permitOp
-		reply, then string
-	}{
-		{"permits_acquire", "3", nil, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"a1"}}, "[!OOM", "3"},
-		{"permits_acquire", "1", own, permitOp{n: 2, limit: 3, life: 30000, gather: 10000, waits: 50000, most: 2, holders: []string{"b1"}}, "[[10000 1]]", "0 a1.0~20000 a1.1~20000 b1.0~10000 b wants 1g"},
-		{"permits_acquire", "0", own, permitOp{n: 2, limit: 3, life: 30000, most: 2, holders: []string{"b1"}}, "[20000]", "0 a1.0~20000 a1.1~20000"},
-		{"permits_transfer", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a2", "a1"}}, "[0]", "1 a2.0~30000 a2.1~30000"},
-		{"permits_renew", "1", own, permitOp{n: 2, life: 30000, holders: []string{"a1"}}, "[]", "1 a1.0~30000 a1.1~30000"},
-		{"permits_release", "1", own, permitOp{most: 2, holders: []string{"a1"}}, "[[2 0]]", "3"},
+	const own = " a1.0~20000 a1.1~20000"
+	for _, tt := range []struct{ script, given, op, reply, then string }{
+		{"permits_acquire", "", "1/3 a1", "[!OOM", "none"},
+		{"permits_acquire", "3", "2/3 a1", "[!OOM", "3"},
+		{"permits_acquire", "1" + own, "2/3 gather b1", "[[10000 1]]", "0 a1.0~20000 a1.1~20000 b1.0~10000 b wants 1g"},
+		{"permits_acquire", "0" + own, "2/3 b1", "[20000]", "0" + own},
+		{"permits_transfer", "1" + own, "2 a2 a1", "[0]", "1 a2.0~30000 a2.1~30000"},
 	} {
-		fill(false)
+		s.fill(t, false)
 		s.prepare(t, "")
-		s.give(t, "p", tt.free, tt.taken)
-		fill(true)
-		tt.op.name = "p"
-		reply := s.runPermits(t, s.wire, tt.script, tt.op)
+		s.give(t, "p", tt.given)
+		s.fill(t, true)
+		reply := s.call(t, s.wire, tt.script, tt.op)
 		require.True(t, strings.HasPrefix(reply, tt.reply), "%s: %s", tt.script, reply)
 		require.Equal(t, tt.then, s.permits(t, "p"), tt.script)
 	}
-	fill(false)
-	s.prepare(t, "")
-	fill(true)
-	reply := s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}})
-	require.True(t, strings.HasPrefix(reply, "[!OOM"), reply)
-	require.Equal(t, "none", s.permits(t, "p"))
 }
 
 // A script that is stopped half-way, because the user may not use one of its commands, loses no
@@ -539,16 +463,11 @@ func TestScript_PermitsOutOfMemory(t *testing.T) {
 func TestScript_PermitsStoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	states := map[string]permitTaken{
-		"free": {}, "ours": {"a1.0": 20000, "a1.1": 20000}, "expired": {"b1.0": 0, "b2.0": 20000}, "all": {"a1.0": 20000, "a1.1": 20000, "b1.0": 0, "b2.0": 20000},
+	states := map[string]string{
+		"free": "", "ours": " a1.0~20000 a1.1~20000", "expired": " b1.0~0 b2.0~20000", "all": " a1.0~20000 a1.1~20000 b1.0~0 b2.0~20000",
 	}
-	calls := map[string][]permitOp{
-		"permits_acquire": {
-			{n: 1, limit: 5, life: 30000, most: 1, holders: []string{"a5"}}, {n: 2, limit: 5, life: 30000, most: 2, holders: []string{"a5", "a1"}},
-			{n: 5, limit: 5, life: 30000, gather: 10000, waits: 50000, most: 5, holders: []string{"a5", "a1"}},
-		},
-		"permits_transfer": {{n: 2, life: 30000, holders: []string{"a5", "a1"}}}, "permits_renew": {{n: 2, life: 30000, holders: []string{"a1"}}},
-		"permits_release": {{most: 2, holders: []string{"a5", "a1"}}},
+	calls := map[string][]string{
+		"permits_acquire": {"1/5 a5", "2/5 a5 a1", "5/5 gather a5 a1"}, "permits_transfer": {"2 a5 a1"}, "permits_renew": {"2 a1"}, "permits_release": {"2 a5 a1"},
 	}
 	for denied := range strings.FieldsSeq("time get hlen zrangebyscore zscore zcard set zrem incrby zadd pttl publish del") {
 		t.Run(denied, func(t *testing.T) {
@@ -557,12 +476,11 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 				for script, ops := range calls {
 					for _, op := range ops {
 						s.prepare(t, "")
-						s.give(t, "p", "2", taken)
-						op.name = "p"
+						s.give(t, "p", "2"+taken)
 						before, total := s.permits(t, "p"), s.total(t)
-						reply := s.runPermits(t, w, script, op)
+						reply := s.call(t, w, script, op)
 						after := s.permits(t, "p")
-						told := fmt.Sprintf("%s, %s %+v: %q became %q, reply %s", state, script, op, before, after, reply)
+						told := fmt.Sprintf("%s, %s %s: %q became %q, reply %s", state, script, op, before, after, reply)
 						require.Equal(t, total, s.total(t), told)
 						require.Equal(t, strings.Contains(before, "b2.0~20000"), strings.Contains(after, "b2.0~20000"), told)
 						if strings.Contains(reply, "!") {
@@ -580,7 +498,7 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 			}
 
 			s.prepare(t, "")
-			s.give(t, "p", "2", states["ours"])
+			s.give(t, "p", "2"+states["ours"])
 			before := s.permits(t, "p")
 			k := permitKeysOf("p")
 			ids := []string{k.Channel, k.Line, k.Wants, hex.EncodeToString([]byte(permitMember("a1.0"))), hex.EncodeToString([]byte(permitMember("a1.1")))}
@@ -591,7 +509,7 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 			}
 
 			s.prepare(t, "")
-			s.give(t, "p", "2", states["ours"])
+			s.give(t, "p", "2"+states["ours"])
 			reply := s.runPermits(t, w, "permits_release", permitOp{name: "p", limit: 4, most: 2, holders: []string{"a1"}})
 			want := []string{"4", "none"}
 			if strings.Contains(reply, "!") {
@@ -606,8 +524,7 @@ func TestScript_PermitsStoppedHalfway(t *testing.T) {
 func TestScript_PermitsOfACounterThatEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "SET p 3; PEXPIRE p 50000")
-		op := permitOp{name: "p", n: 1, limit: 3, life: 30000, most: 1, holders: []string{"a1"}}
-		require.Equal(t, "[nil]", s.runPermits(t, s.wire, "permits_acquire", op))
+		require.Equal(t, "[nil]", s.call(t, s.wire, "permits_acquire", "1/3 a1"))
 		require.Equal(t, "50000", s.show(s.do(t, "PTTL", permitKeysOf("p").Taken)))
 	})
 }
@@ -617,30 +534,25 @@ func TestScript_PermitsOfACounterThatEnds(t *testing.T) {
 func TestScript_PermitsForgotten(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		k := permitKeysOf("p")
-		one := func(more permitTaken) permitTaken {
-			more["a1.0"] = 20000
-			return more
-		}
 		leave := permitOp{name: "p", id: 9, leaves: true, limit: 3, most: 1, holders: []string{"a1"}}
 		for _, tt := range []struct {
-			what, free string
-			taken      permitTaken
-			limit      int64
-			then       string
+			what, given string
+			limit       int64
+			then        string
 		}{
-			{"all are free", "2", one(permitTaken{}), 3, "none"},
-			{"the others have expired", "0", one(permitTaken{"a2.0": 0, "b1.0": 0}), 3, "none"},
-			{"none was taken", "3", nil, 3, "none"},
-			{"without a limit", "2", one(permitTaken{}), 0, "3"},
-			{"the limit was changed", "4", one(permitTaken{}), 3, "5"},
-			{"there are no permits", "-1", one(permitTaken{}), 3, "0"},
-			{"there are no permits, without a limit", "-1", one(permitTaken{}), 0, "0"},
-			{"another has a permit", "1", one(permitTaken{"b1.0": 20000}), 3, "2 b1.0~20000"},
-			{"another has a permit without an end", "1", one(permitTaken{"b1.0": -1}), 3, "2 b1.0~-1"},
-			{"as many are free as another limit says", "2", one(permitTaken{"b1.0": 20000}), 3, "3 b1.0~20000"},
+			{"all are free", "2 a1.0~20000", 3, "none"},
+			{"the others have expired", "0 a1.0~20000 a2.0~0 b1.0~0", 3, "none"},
+			{"none was taken", "3", 3, "none"},
+			{"without a limit", "2 a1.0~20000", 0, "3"},
+			{"the limit was changed", "4 a1.0~20000", 3, "5"},
+			{"there are no permits", "-1 a1.0~20000", 3, "0"},
+			{"there are no permits, without a limit", "-1 a1.0~20000", 0, "0"},
+			{"another has a permit", "1 a1.0~20000 b1.0~20000", 3, "2 b1.0~20000"},
+			{"another has a permit without an end", "1 a1.0~20000 b1.0~-1", 3, "2 b1.0~-1"},
+			{"as many are free as another limit says", "2 a1.0~20000 b1.0~20000", 3, "3 b1.0~20000"},
 		} {
 			s.prepare(t, "")
-			s.give(t, "p", tt.free, tt.taken)
+			s.give(t, "p", tt.given)
 			for range 2 {
 				leave.limit = tt.limit
 				s.runPermits(t, s.wire, "permits_release", leave)
@@ -648,13 +560,13 @@ func TestScript_PermitsForgotten(t *testing.T) {
 			}
 			if tt.then == "none" {
 				require.Equal(t, "0", s.show(s.do(t, "EXISTS", k.Counter, k.Taken)), tt.what)
-				s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", n: 1, limit: 5, life: 30000, most: 1, holders: []string{"b1"}})
+				s.call(t, s.wire, "permits_acquire", "1/5 b1")
 				require.Equal(t, "4 b1.0~30000", s.permits(t, "p"), "the next request sets the limit")
 			}
 		}
 
 		s.prepare(t, "")
-		s.give(t, "p", "0", permitTaken{"d1.0": 20000})
+		s.give(t, "p", "0 d1.0~20000")
 		s.runPermits(t, s.wire, "permits_acquire", permitOp{name: "p", id: 1, waits: 50000, deaf: true, n: 1, limit: 1, life: 30000, most: 1, holders: []string{"a1"}})
 		s.runPermits(t, s.wire, "permits_release", permitOp{name: "p", limit: 1, most: 1, holders: []string{"d1"}})
 		require.Equal(t, "1 a wants 1d!", s.permits(t, "p"), "one waits")
@@ -668,7 +580,7 @@ func TestScript_PermitsForgotten(t *testing.T) {
 func TestScript_PermitsTroubleStaysWhereItIs(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "")
-		s.give(t, "q", "1", permitTaken{"a1.0": 20000})
+		s.give(t, "q", "1 a1.0~20000")
 		for _, spoil := range [][]string{{"HSET", "p", "x", "1"}, {"RPUSH", "p", "x"}, {"SET", "p", "x"}, {"SET", "{p}:timeout", "x"}} {
 			s.do(t, "DEL", "p", "{p}:timeout")
 			s.do(t, spoil...)

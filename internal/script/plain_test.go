@@ -14,243 +14,83 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// The tests run each script on each kind of state that it can meet, on a real server and on
-// miniredis, and then once more on the state that it left.
+func TestScripts(t *testing.T) { runTable(t, scriptTests, theChannel) }
 
-const (
-	theLock    = "orders:42"
-	theChannel = "redisson_lock__channel:{orders:42}"
-	theCounter = "redisson_lock_token:{orders:42}"
-	java       = "8743c9c0-0795-4907-87fd-6c719a6b4586:17" // a Redisson owner
-)
+const scriptTests = `
+acquire:
+free | | 30000 0 me:1 | nil | L: me:1=1 for 30000
+free, with owners that it might carry | | 30000 0 me:1 me:2 me:3 | nil | L: me:1=1 for 30000
+free, tokens | | 30000 3 me:1 | "3" | L: me:1=1 for 30000; T: "3" for -1 | | "6" | L: me:1=1 for 30000; T: "6" for -1
+tokens go on where they were | SET T 41 | 30000 1 me:1 | "42" | L: me:1=1 for 30000; T: "42" for -1 | | "43" | L: me:1=1 for 30000; T: "43" for -1
+tokens of more than 53 bits | SET T 9007199254740992 | 30000 1 me:1 | "9007199254740993" | L: me:1=1 for 30000; T: "9007199254740993" for -1 | | "9007199254740994" | L: me:1=1 for 30000; T: "9007199254740994" for -1
+the last token there is | SET T 9223372036854775806 | 30000 1 me:1 | "9223372036854775807" | L: me:1=1 for 30000; T: "9223372036854775807" for -1 | | !ERR increment or decrement would overflow
+no token left | SET T 9223372036854775807 | 30000 1 me:1 | !ERR increment or decrement would overflow | T: "9223372036854775807" for -1
+counter is no number | SET T x | 30000 1 me:1 | !ERR value is not an integer | T: "x" for -1
+counter is no string | HSET T a 1 | 30000 1 me:1 | !WRONGTYPE | T: a=1 for -1
+held | plain L you:1 | 30000 0 me:1 | 20000 | L: you:1=1 for 20000
+held, takes no token | plain L you:1; SET T 5 | 30000 1 me:1 me:2 | 20000 | L: you:1=1 for 20000; T: "5" for -1
+held without end | HSET L you:1 1 | 30000 0 me:1 | -1 | L: you:1=1 for -1
+held by Redisson, twice | HSET L 8743c9c0-0795-4907-87fd-6c719a6b4586:17 2; PEXPIRE L 20000 | 30000 0 me:1 | 20000 | L: 8743c9c0-0795-4907-87fd-6c719a6b4586:17=2 for 20000
+a hash that is no lock | HSET L colour green | 30000 0 me:1 | -1 | L: colour=green for -1
+an owner is more than its beginning | plain L me:11 | 30000 0 me:1 | 20000 | L: me:11=1 for 20000
+own, prolonged | plain L me:1 | 30000 0 me:1 | nil | L: me:1=1 for 30000
+own, not shortened | HSET L me:1 1; PEXPIRE L 50000 | 30000 0 me:1 | nil | L: me:1=1 for 50000
+own, gets its end back | HSET L me:1 1 | 30000 0 me:1 | nil | L: me:1=1 for 30000
+own, count is put right | HSET L me:1 3; PEXPIRE L 20000 | 30000 0 me:1 | nil | L: me:1=1 for 30000
+taken over | plain L me:1 | 30000 0 me:2 me:1 | nil | L: me:2=1 for 30000
+taken over from the last of many | HSET L me:4 1 me:5 1; PEXPIRE L 50000 | 30000 0 me:2 me:1 me:3 me:4 me:5 | nil | L: me:2=1 for 30000
+taken over, tokens | plain L me:1; SET T 7 | 30000 2 me:2 me:1 | "9" | L: me:2=1 for 30000; T: "9" for -1 | | "11" | L: me:2=1 for 30000; T: "11" for -1
+other fields are left alone | HSET L me:1 1 you:1 1; PEXPIRE L 20000 | 30000 0 me:2 me:1 | nil | L: me:2=1 you:1=1 for 30000
+a string | SET L hello | 30000 0 me:1 | !WRONGTYPE | L: "hello" for -1
+a list | RPUSH L hello; PEXPIRE L 20000 | 30000 1 me:1 | !WRONGTYPE | L: list for 20000
 
-type scriptTest struct {
-	what   string
-	given  string // commands, separated by semicolons
-	script string
-	args   string // separated by spaces
-	reply  string // as show prints it; an error may be cut short
-	then   string // the whole state, "key: value" by line; the lock's key is L, the counter's T
-	told   bool   // a message is published
+transfer:
+passed on | plain L me:1 | 30000 0 me:2 me:1 | 1 | L: me:2=1 for 30000
+shortened | HSET L me:1 1; PEXPIRE L 50000 | 30000 0 me:2 me:1 | 1 | L: me:2=1 for 30000
+a copy does not shorten | HSET L me:2 1; PEXPIRE L 50000 | 30000 0 me:2 me:1 | 1 | L: me:2=1 for 50000
+gets its end back | HSET L me:1 1 | 30000 0 me:2 me:1 | 1 | L: me:2=1 for 30000
+to itself | plain L me:2 | 30000 0 me:2 | 1 | L: me:2=1 for 30000
+from any of many | plain L me:3 | 30000 0 me:9 me:1 me:2 me:3 | 1 | L: me:9=1 for 30000
+passed on, tokens | plain L me:1; SET T 9007199254740991 | 30000 4 me:2 me:1 | [1 "9007199254740995"] | L: me:2=1 for 30000; T: "9007199254740995" for -1 | | [1 "9007199254740999"] | L: me:2=1 for 30000; T: "9007199254740999" for -1
+lost: nothing there | | 30000 2 me:2 me:1 | nil
+lost: another's | plain L you:1; SET T 3 | 30000 2 me:2 me:1 | nil | L: you:1=1 for 20000; T: "3" for -1
+a string | SET L hello | 30000 0 me:2 me:1 | !WRONGTYPE | L: "hello" for -1
+counter is no number | plain L me:1; SET T x | 30000 1 me:2 me:1 | !ERR value is not an integer | L: me:1=1 for 20000; T: "x" for -1
 
-	// The second run, if it differs from the first. It publishes nothing.
-	again string // its reply
-	later string // the state after it
-}
+release:
+held | plain L me:1 | me:1 | 1 | | L 00 | nil
+under the name of any | plain L me:3 | me:1 me:2 me:3 | 1 | | L 00 | nil
+two names at once | HSET L me:1 1 me:2 1; PEXPIRE L 20000 | me:1 me:2 | 1 | | L 00 | nil
+counter is kept | HSET L me:1 1; SET T 5 | me:1 | 1 | T: "5" for -1 | L 00 | nil
+nothing there | | me:1 | nil
+another's | plain L you:1 | me:1 me:2 | nil | L: you:1=1 for 20000
+Redisson's | HSET L 8743c9c0-0795-4907-87fd-6c719a6b4586:17 2; PEXPIRE L 20000 | me:1 | nil | L: 8743c9c0-0795-4907-87fd-6c719a6b4586:17=2 for 20000
+a string | SET L hello | me:1 | !WRONGTYPE | L: "hello" for -1
 
-// keysOf gives a script the keys that its header asks for.
-func keysOf(script string, args []string) []string {
-	tokens := len(args) > 1 && args[1] != "0"
-	if (script == "acquire" || script == "transfer") && tokens || script == "inspect" {
-		return []string{theLock, theCounter}
-	}
-	return []string{theLock}
-}
+reserve:
+kept for less | HSET L me:1 1; PEXPIRE L 60000 | 20000 who me:1 | 1 | L: me:1:kept=who for 20000 | L 000 | nil
+kept, whichever is there | HSET L me:3 1; PEXPIRE L 60000 | 20000 who me:1 me:3 me:2 | 1 | L: me:1:kept=who for 20000 | L 000 | nil
+kept for longer | plain L me:1 | 60000 who me:1 | 1 | L: me:1:kept=who for 60000 | L 000 | nil
+kept, without an end | HSET L me:1 1 | 20000 who me:1 | 1 | L: me:1:kept=who for 20000 | L 000 | nil
+kept, nothing there | | 20000 who me:1 | nil
+kept, another's | HSET L you:1 1; PEXPIRE L 60000 | 20000 who me:1 me:2 | nil | L: you:1=1 for 60000
+kept already | HSET L me:1:kept 1; PEXPIRE L 60000 | 20000 who me:1 | nil | L: me:1:kept=1 for 60000
+kept, a string | SET L hello | 20000 who me:1 | !WRONGTYPE | L: "hello" for -1
 
-var scriptTests = []scriptTest{
-	// Free.
-	{what: "free", script: "acquire", args: "30000 0 me:1", reply: "nil", then: "L: me:1=1 for 30000"},
-	{what: "free, with owners that it might carry", script: "acquire", args: "30000 0 me:1 me:2 me:3", reply: "nil",
-		then: "L: me:1=1 for 30000"},
-	{what: "free, tokens", script: "acquire", args: "30000 3 me:1", reply: `"3"`,
-		then:  `L: me:1=1 for 30000; T: "3" for -1`,
-		again: `"6"`, later: `L: me:1=1 for 30000; T: "6" for -1`},
-	{what: "tokens go on where they were", given: "SET T 41", script: "acquire", args: "30000 1 me:1", reply: `"42"`,
-		then:  `L: me:1=1 for 30000; T: "42" for -1`,
-		again: `"43"`, later: `L: me:1=1 for 30000; T: "43" for -1`},
-	{what: "tokens of more than 53 bits", given: "SET T 9007199254740992", script: "acquire", args: "30000 1 me:1",
-		reply: `"9007199254740993"`, then: `L: me:1=1 for 30000; T: "9007199254740993" for -1`,
-		again: `"9007199254740994"`, later: `L: me:1=1 for 30000; T: "9007199254740994" for -1`},
-	{what: "the last token there is", given: "SET T 9223372036854775806", script: "acquire", args: "30000 1 me:1",
-		reply: `"9223372036854775807"`, then: `L: me:1=1 for 30000; T: "9223372036854775807" for -1`,
-		again: "!ERR increment or decrement would overflow"},
-	{what: "no token left", given: "SET T 9223372036854775807", script: "acquire", args: "30000 1 me:1",
-		reply: "!ERR increment or decrement would overflow", then: `T: "9223372036854775807" for -1`},
-	{what: "counter is no number", given: "SET T x", script: "acquire", args: "30000 1 me:1",
-		reply: "!ERR value is not an integer", then: `T: "x" for -1`},
-	{what: "counter is no string", given: "HSET T a 1", script: "acquire", args: "30000 1 me:1",
-		reply: "!WRONGTYPE", then: `T: a=1 for -1`},
+force:
+held | HSET L you:1 2; PEXPIRE L 20000; SET T 5 | you:1 | 1 | T: "5" for -1 | L 000 | 0
+held by another by now | plain L you:2 | you:1 | -1 | L: you:2=1 for 20000 | | -1
+held by more by now | HSET L you:1 1 you:2 1; PEXPIRE L 20000 | you:1 | -1 | L: you:1=1 you:2=1 for 20000 | | -1
+nothing there | | you:1 | 0
+a string | SET L hello | you:1 | !WRONGTYPE | L: "hello" for -1
 
-	// Held by others.
-	{what: "held", given: "HSET L you:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1", reply: "20000",
-		then: "L: you:1=1 for 20000"},
-	{what: "held, takes no token", given: "HSET L you:1 1; PEXPIRE L 20000; SET T 5", script: "acquire", args: "30000 1 me:1 me:2",
-		reply: "20000", then: `L: you:1=1 for 20000; T: "5" for -1`},
-	{what: "held without end", given: "HSET L you:1 1", script: "acquire", args: "30000 0 me:1", reply: "-1",
-		then: "L: you:1=1 for -1"},
-	{what: "held by Redisson, twice", given: "HSET L " + java + " 2; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1",
-		reply: "20000", then: "L: " + java + "=2 for 20000"},
-	{what: "a hash that is no lock", given: "HSET L colour green", script: "acquire", args: "30000 0 me:1", reply: "-1",
-		then: "L: colour=green for -1"},
-	{what: "an owner is more than its beginning", given: "HSET L me:11 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1",
-		reply: "20000", then: "L: me:11=1 for 20000"},
-
-	// Ours already.
-	{what: "own, prolonged", given: "HSET L me:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1", reply: "nil",
-		then: "L: me:1=1 for 30000"},
-	{what: "own, not shortened", given: "HSET L me:1 1; PEXPIRE L 50000", script: "acquire", args: "30000 0 me:1", reply: "nil",
-		then: "L: me:1=1 for 50000"},
-	{what: "own, gets its end back", given: "HSET L me:1 1", script: "acquire", args: "30000 0 me:1", reply: "nil",
-		then: "L: me:1=1 for 30000"},
-	{what: "own, count is put right", given: "HSET L me:1 3; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:1", reply: "nil",
-		then: "L: me:1=1 for 30000"},
-	{what: "taken over", given: "HSET L me:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:2 me:1", reply: "nil",
-		then: "L: me:2=1 for 30000"},
-	{what: "taken over from the last of many", given: "HSET L me:4 1 me:5 1; PEXPIRE L 50000", script: "acquire",
-		args: "30000 0 me:2 me:1 me:3 me:4 me:5", reply: "nil", then: "L: me:2=1 for 30000"},
-	{what: "taken over, tokens", given: "HSET L me:1 1; PEXPIRE L 20000; SET T 7", script: "acquire", args: "30000 2 me:2 me:1",
-		reply: `"9"`, then: `L: me:2=1 for 30000; T: "9" for -1`, again: `"11"`, later: `L: me:2=1 for 30000; T: "11" for -1`},
-	{what: "other fields are left alone", given: "HSET L me:1 1 you:1 1; PEXPIRE L 20000", script: "acquire", args: "30000 0 me:2 me:1",
-		reply: "nil", then: "L: me:2=1 you:1=1 for 30000"},
-
-	// No lock at all.
-	{what: "a string", given: "SET L hello", script: "acquire", args: "30000 0 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-	{what: "a list", given: "RPUSH L hello; PEXPIRE L 20000", script: "acquire", args: "30000 1 me:1", reply: "!WRONGTYPE",
-		then: `L: list for 20000`},
-
-	{what: "passed on", given: "HSET L me:1 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
-		then: "L: me:2=1 for 30000"},
-	{what: "shortened", given: "HSET L me:1 1; PEXPIRE L 50000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
-		then: "L: me:2=1 for 30000"},
-	{what: "a copy does not shorten", given: "HSET L me:2 1; PEXPIRE L 50000", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
-		then: "L: me:2=1 for 50000"},
-	{what: "gets its end back", given: "HSET L me:1 1", script: "transfer", args: "30000 0 me:2 me:1", reply: "1",
-		then: "L: me:2=1 for 30000"},
-	{what: "to itself", given: "HSET L me:2 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:2", reply: "1",
-		then: "L: me:2=1 for 30000"},
-	{what: "from any of many", given: "HSET L me:3 1; PEXPIRE L 20000", script: "transfer", args: "30000 0 me:9 me:1 me:2 me:3", reply: "1",
-		then: "L: me:9=1 for 30000"},
-	{what: "passed on, tokens", given: "HSET L me:1 1; PEXPIRE L 20000; SET T 9007199254740991", script: "transfer", args: "30000 4 me:2 me:1",
-		reply: `[1 "9007199254740995"]`, then: `L: me:2=1 for 30000; T: "9007199254740995" for -1`,
-		again: `[1 "9007199254740999"]`, later: `L: me:2=1 for 30000; T: "9007199254740999" for -1`},
-	{what: "lost: nothing there", script: "transfer", args: "30000 2 me:2 me:1", reply: "nil", then: ""},
-	{what: "lost: another's", given: "HSET L you:1 1; PEXPIRE L 20000; SET T 3", script: "transfer", args: "30000 2 me:2 me:1", reply: "nil",
-		then: `L: you:1=1 for 20000; T: "3" for -1`},
-	{what: "a string", given: "SET L hello", script: "transfer", args: "30000 0 me:2 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-	{what: "counter is no number", given: "HSET L me:1 1; PEXPIRE L 20000; SET T x", script: "transfer", args: "30000 1 me:2 me:1",
-		reply: "!ERR value is not an integer", then: `L: me:1=1 for 20000; T: "x" for -1`},
-
-	{what: "held", given: "HSET L me:1 1; PEXPIRE L 20000", script: "release", args: "me:1", reply: "1", then: "", told: true, again: "nil"},
-	{what: "under the name of any", given: "HSET L me:3 1; PEXPIRE L 20000", script: "release", args: "me:1 me:2 me:3", reply: "1", then: "",
-		told: true, again: "nil"},
-	{what: "two names at once", given: "HSET L me:1 1 me:2 1; PEXPIRE L 20000", script: "release", args: "me:1 me:2", reply: "1", then: "",
-		told: true, again: "nil"},
-	{what: "counter is kept", given: "HSET L me:1 1; SET T 5", script: "release", args: "me:1", reply: "1", then: `T: "5" for -1`,
-		told: true, again: "nil"},
-	{what: "nothing there", script: "release", args: "me:1", reply: "nil", then: ""},
-	{what: "another's", given: "HSET L you:1 1; PEXPIRE L 20000", script: "release", args: "me:1 me:2", reply: "nil",
-		then: "L: you:1=1 for 20000"},
-	{what: "Redisson's", given: "HSET L " + java + " 2; PEXPIRE L 20000", script: "release", args: "me:1", reply: "nil",
-		then: "L: " + java + "=2 for 20000"},
-	{what: "a string", given: "SET L hello", script: "release", args: "me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-
-	// Given up, and kept.
-	{what: "kept for less", given: "HSET L me:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
-	{what: "kept, whichever is there", given: "HSET L me:3 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1 me:3 me:2", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
-	{what: "kept for longer", given: "HSET L me:1 1; PEXPIRE L 20000", script: "reserve", args: "60000 who me:1", reply: "1", then: "L: me:1:kept=who for 60000", told: true, again: "nil"},
-	{what: "kept, without an end", given: "HSET L me:1 1", script: "reserve", args: "20000 who me:1", reply: "1", then: "L: me:1:kept=who for 20000", told: true, again: "nil"},
-	{what: "kept, nothing there", script: "reserve", args: "20000 who me:1", reply: "nil", then: ""},
-	{what: "kept, another's", given: "HSET L you:1 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1 me:2", reply: "nil", then: "L: you:1=1 for 60000"},
-	{what: "kept already", given: "HSET L me:1:kept 1; PEXPIRE L 60000", script: "reserve", args: "20000 who me:1", reply: "nil", then: "L: me:1:kept=1 for 60000"},
-	{what: "kept, a string", given: "SET L hello", script: "reserve", args: "20000 who me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-
-	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000; SET T 5", script: "force", args: "you:1", reply: "1", then: `T: "5" for -1`, told: true, again: "0"},
-	{what: "held by another by now", given: "HSET L you:2 1; PEXPIRE L 20000", script: "force", args: "you:1", reply: "-1", then: "L: you:2=1 for 20000", again: "-1"},
-	{what: "held by more by now", given: "HSET L you:1 1 you:2 1; PEXPIRE L 20000", script: "force", args: "you:1", reply: "-1", then: "L: you:1=1 you:2=1 for 20000", again: "-1"},
-	{what: "nothing there", script: "force", args: "you:1", reply: "0", then: ""},
-	{what: "a string", given: "SET L hello", script: "force", args: "you:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-
-	{what: "free", script: "inspect", reply: "[-2 1 nil 0]", then: ""},
-	{what: "free, tokens", given: "SET T 9007199254740993", script: "inspect", reply: `[-2 1 "9007199254740993" 0]`,
-		then: `T: "9007199254740993" for -1`},
-	{what: "held", given: "HSET L you:1 2; PEXPIRE L 20000", script: "inspect", reply: `[20000 1 nil 1 "you:1" "2"]`,
-		then: "L: you:1=2 for 20000"},
-	{what: "without end", given: "HSET L you:1 2", script: "inspect", reply: `[-1 1 nil 1 "you:1" "2"]`, then: "L: you:1=2 for -1"},
-	{what: "a string", given: "SET L hello", script: "inspect", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-}
-
-// inFull spells out the short names of keys.
-func inFull(key string) string {
-	switch key {
-	case "L":
-		return theLock
-	case "T":
-		return theCounter
-	}
-	return key
-}
-
-func (s *scriptServer) prepare(t testing.TB, commands string) {
-	t.Helper()
-	s.do(t, "FLUSHALL")
-	for command := range strings.SplitSeq(commands, "; ") {
-		if command == "" {
-			continue
-		}
-		words := strings.Split(command, " ")
-		words[1] = inFull(words[1])
-		require.NotContains(t, s.show(s.do(t, words...)), "!", command)
-	}
-}
-
-// requireState compares all that a server holds with what a test says.
-func (s *scriptServer) requireState(t testing.TB, want string, msg ...any) {
-	t.Helper()
-	all := map[string]string{}
-	for line := range strings.SplitSeq(want, "; ") {
-		if key, value, ok := strings.Cut(line, ": "); ok {
-			all[inFull(key)] = value
-		}
-	}
-	require.Equal(t, all, s.state(t), msg...)
-}
-
-// requireReply compares a reply with what a test wants. Of an error only a part is compared,
-// because servers append the place in the script.
-func (s *scriptServer) requireReply(t testing.TB, want, got string, msg ...any) {
-	t.Helper()
-	if text, ok := strings.CutPrefix(want, "!"); ok {
-		// miniredis puts words of its own before the error.
-		require.Contains(t, got, text, msg...)
-		require.Equal(t, byte('!'), got[0], "%s is no error", got)
-		return
-	}
-	require.Equal(t, want, got, msg...)
-}
-
-func TestScripts(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		e := listen(t, s, theChannel)
-		for _, tt := range scriptTests {
-			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
-				s.prepare(t, tt.given)
-				args := strings.Fields(tt.args)
-				keys := keysOf(tt.script, args)
-
-				s.requireReply(t, tt.reply, s.eval(t, s.wire, tt.script, keys, args))
-				s.requireState(t, tt.then)
-				var messages []string
-				if tt.told {
-					messages = []string{theChannel + " 000"}
-					if tt.script == "release" {
-						messages[0] = theChannel + " 00" // the line is served
-					}
-				}
-				require.Equal(t, messages, e.heard(t))
-
-				if tt.again == "" {
-					tt.again = tt.reply
-				}
-				if tt.later == "" {
-					tt.later = tt.then
-				}
-				s.requireReply(t, tt.again, s.eval(t, s.wire, tt.script, keys, args), "second run")
-				s.requireState(t, tt.later, "second run")
-				require.Empty(t, e.heard(t), "second run")
-			})
-		}
-	})
-}
+inspect:
+free | | | [-2 1 nil 0]
+free, tokens | SET T 9007199254740993 | | [-2 1 "9007199254740993" 0] | T: "9007199254740993" for -1
+held | HSET L you:1 2; PEXPIRE L 20000 | | [20000 1 nil 1 "you:1" "2"] | L: you:1=2 for 20000
+without end | HSET L you:1 2 | | [-1 1 nil 1 "you:1" "2"] | L: you:1=2 for -1
+a string | SET L hello | | !WRONGTYPE | L: "hello" for -1
+`
 
 // A renewal of several leases returns the positions of those that are lost, and renews the others.
 func TestScript_Renew(t *testing.T) {
@@ -286,7 +126,7 @@ func TestScript_Renew(t *testing.T) {
 func TestScript_Subscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		for n := range 3 {
-			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L me:1")
 			keys := []string{theLock}
 			require.Equal(t, fmt.Sprint(n), s.eval(t, s.wire, "transfer", keys, []string{"30000", "0", "me:2", "me:1"}))
 			require.Equal(t, fmt.Sprintf("[30000 %d nil 1 \"me:2\" \"1\"]", n), s.eval(t, s.wire, "inspect", append(keys, theCounter), nil))
@@ -301,7 +141,7 @@ func TestScript_LateCopies(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		e := listen(t, s, theChannel)
 		run := func(script string, args ...string) string {
-			return s.eval(t, s.wire, script, keysOf(script, args), args)
+			return s.call(t, s.wire, script, strings.Join(args, " "))
 		}
 		require.Equal(t, "nil", run("acquire", "30000", "0", "me:1"))
 		require.Equal(t, "1", run("release", "me:1"))

@@ -8,195 +8,87 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The keys of the read-write lock of the tests. R stands for the first part of the keys of its
-// readers.
+// The keys of the read-write lock of the tests.
 const (
 	rwChannel = "redisson_rwlock:{" + theLock + "}"
 	rwPrefix  = "{" + theLock + "}"
 )
 
-// rwKeys gives a script the keys that its header asks for.
-func rwKeys(script string, args []string) []string {
-	switch {
-	case script == "readwrite_renew" && args[1] == "read":
-		return []string{theLock, readersKeys("R:" + args[2])}
-	case script == "readwrite_renew":
-		return []string{theLock, theLock}
-	case script != "readwrite_release" && args[2] != "0":
-		return []string{theLock, theCounter}
-	}
-	return []string{theLock}
+func TestScripts_ReadWrite(t *testing.T) { runTable(t, rwScriptTests, rwChannel) }
+
+const rwScriptTests = `
+readwrite_acquire:
+free, read | | read 30000 0 me:1 | nil | L: me:1=1 mode=read for 30000; RL:me:1: "1" for 30000
+free, write | | write 30000 0 me:1 | nil | L: me:1:write=1 mode=write for 30000
+others read, read | read L you:1 | read 30000 0 me:1 | nil | L: me:1=1 mode=read you:1=1 for 30000; RL:me:1: "1" for 30000; RL:you:1: "1" for 20000
+others read for longer, read | read L you:1 | read 10000 0 me:1 | nil | L: me:1=1 mode=read you:1=1 for 20000; RL:me:1: "1" for 10000; RL:you:1: "1" for 20000
+others read, write | read L you:1 | write 30000 0 me:1 | 20000 | L: mode=read you:1=1 for 20000; RL:you:1: "1" for 20000
+a dead reader, write | HSET L mode read you:1 1; PEXPIRE L 20000 | write 30000 0 me:1 | nil | L: me:1:write=1 mode=write for 30000
+a dead reader, read | HSET L mode read you:1 1; PEXPIRE L 20000 | read 30000 0 me:1 | nil | L: me:1=1 mode=read you:1=1 for 30000; RL:me:1: "1" for 30000 | | | L: me:1=1 mode=read for 30000; RL:me:1: "1" for 30000
+others write, read | write L you:1 | read 30000 0 me:1 | 20000 | L: mode=write you:1:write=1 for 20000
+others write, write | write L you:1 | write 30000 0 me:1 | 20000 | L: mode=write you:1:write=1 for 20000
+what an earlier try left | write L me:1 | read 10000 0 me:2 me:1 | nil | L: me:2=1 mode=read for 10000; RL:me:2: "1" for 10000 | rw L 01
+what a reader with a longer lease left | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | read 10000 0 me:2 me:1 | nil | L: me:2=1 mode=read you:1=1 for 20000; RL:me:2: "1" for 10000; RL:you:1: "1" for 20000
+what a reader with a much longer lease left | HSET L mode read me:1 1 you:1 1; PEXPIRE L 90000; SET RL:me:1 1 PX 90000; SET RL:you:1 1 PX 20000 | read 10000 0 me:2 me:1 | nil | L: me:2=1 mode=read you:1=1 for 20000; RL:me:2: "1" for 10000; RL:you:1: "1" for 20000 | rw L 00
+what a reader with a longer lease left, write | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | write 10000 0 me:2 me:1 | 20000 | L: mode=read you:1=1 for 20000; RL:you:1: "1" for 20000
+a plain lock | plain L you:1 | read 30000 0 me:1 | [20000] | L: you:1=1 for 20000
+a hash with another mode, read | HSET L mode sport made 1 | read 30000 0 me:1 | [-1] | L: made=1 mode=sport for -1
+a hash with another mode, write | HSET L mode sport made 1 | write 30000 0 me:1 | [-1] | L: made=1 mode=sport for -1
+a string | SET L hello | read 30000 0 me:1 | !WRONGTYPE | L: "hello" for -1
+a writer's tokens | | write 30000 3 me:1 | "3" | L: me:1:write=1 mode=write for 30000; T: "3" for -1 | | "6" | L: me:1:write=1 mode=write for 30000; T: "6" for -1
+a reader's token | SET T 41 | read 30000 1 me:1 | "41" | L: me:1=1 mode=read for 30000; RL:me:1: "1" for 30000; T: "41" for -1
+a reader's token, the first one | | read 30000 1 me:1 | "1" | L: me:1=1 mode=read for 30000; RL:me:1: "1" for 30000; T: "1" for -1
+a reader's counter is no number | SET T x | read 30000 1 me:1 | !ERR value is not an integer | T: "x" for -1
+
+readwrite_transfer:
+to a writer | write L me:1 | write 30000 0 me:2 me:1 | 1 | L: me:2:write=1 mode=write for 30000
+to a reader | write L me:1 | read 10000 0 me:2 me:1 | 1 | L: me:2=1 mode=read for 10000; RL:me:2: "1" for 10000 | rw L 01
+from reader to reader | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | read 40000 0 me:2 me:1 | 1 | L: me:2=1 mode=read you:1=1 for 40000; RL:me:2: "1" for 40000; RL:you:1: "1" for 20000
+from reader to reader, shortened | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | read 10000 0 me:2 me:1 | 1 | L: me:2=1 mode=read you:1=1 for 20000; RL:me:2: "1" for 10000; RL:you:1: "1" for 20000
+from reader to reader, a copy does not shorten | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | read 10000 0 me:1 me:2 | 1 | L: me:1=1 mode=read you:1=1 for 30000; RL:me:1: "1" for 30000; RL:you:1: "1" for 20000
+from writer to writer, shortened | write L me:1 | write 10000 0 me:2 me:1 | 1 | L: me:2:write=1 mode=write for 10000
+from reader to writer | read L me:1 | write 30000 0 me:2 me:1 | 1 | L: me:2:write=1 mode=write for 30000
+from reader to writer, tokens | read L me:1 | write 30000 2 me:1 | [1 "2"] | L: me:1:write=1 mode=write for 30000; T: "2" for -1 | | [1 "4"] | L: me:1:write=1 mode=write for 30000; T: "4" for -1
+from reader to writer, others read | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | write 30000 1 me:2 me:1 | [] | L: me:1=1 mode=read you:1=1 for 30000; RL:me:1: "1" for 30000; RL:you:1: "1" for 20000
+from reader to writer, the others are dead | HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET RL:me:1 1 PX 20000 | write 30000 0 me:1 | 1 | L: me:1:write=1 mode=write for 30000
+from reader to reader, the counter is no number | read L me:1; SET T x | read 30000 1 me:2 me:1 | !ERR value is not an integer | L: me:1=1 mode=read for 20000; RL:me:1: "1" for 20000; T: "x" for -1
+another's | write L you:1 | write 30000 0 me:2 me:1 | nil | L: mode=write you:1:write=1 for 20000
+
+readwrite_release:
+the last reader | read L me:1 | me:1 | 1 | | rw L 00 | nil
+others still read | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | me:1 | [1] | L: mode=read you:1=1 for 20000; RL:you:1: "1" for 20000 | | nil
+others read, for much less | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 10000 | me:1 | [1] | L: mode=read you:1=1 for 10000; RL:you:1: "1" for 10000 | rw L 00 | nil
+the others are dead | HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET RL:me:1 1 PX 20000 | me:1 | 1 | | rw L 00 | nil
+the writer | write L me:1 | me:2 me:1 | 1 | | rw L 01 | nil
+a writer who reads | HSET L mode write you:1:write 1 you:1 1; PEXPIRE L 20000; SET RL:you:1 1 PX 20000 | me:1 | nil | L: mode=write you:1:write=1 you:1=1 for 20000; RL:you:1: "1" for 20000
+another's | read L you:1 | me:1 | nil | L: mode=read you:1=1 for 20000; RL:you:1: "1" for 20000
+by force, the last reader | read L me:1 | force me:1 | 1 | | rw L 000 | nil
+by force, others still read | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | force me:1 | [1] | L: mode=read you:1=1 for 20000; RL:you:1: "1" for 20000 | rw L 000 | nil
+by force, others read, for much less | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 10000 | force me:1 | [1] | L: mode=read you:1=1 for 10000; RL:you:1: "1" for 10000 | rw L 00; rw L 000 | nil
+by force, one that reads twice | HSET L mode read me:1 1 you:1 2; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000; SET {orders:42}:you:1:rwlock_timeout:2 1 PX 90000; PEXPIRE L 90000 | force you:1 | [1] | L: me:1=1 mode=read for 30000; RL:me:1: "1" for 30000 | rw L 00; rw L 000 | nil
+by force, the writer | write L me:1 | force me:1 | 1 | | rw L 001 | nil
+a reader whose record is gone | SET RL:me:1 1 PX 90000 | me:2 me:1 | nil
+a reader whose record is another's by now | read L you:1; SET RL:me:1 1 PX 90000 | me:2 me:1 | nil | L: mode=read you:1=1 for 20000; RL:you:1: "1" for 20000
+a plain lock | plain L you:1 | you:1 | nil | L: you:1=1 for 20000
+
+readwrite_renew:
+a reader | HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET RL:me:1 1 PX 30000; SET RL:you:1 1 PX 20000 | 50000 read me:1 | [] | L: me:1=1 mode=read you:1=1 for 50000; RL:me:1: "1" for 50000; RL:you:1: "1" for 20000
+a writer | write L me:1 | 30000 write me:1 | [] | L: me:1:write=1 mode=write for 30000
+a writer who is a reader by now | read L me:1 | 30000 write me:1 | [1] | L: me:1=1 mode=read for 20000; RL:me:1: "1" for 20000
+gone | | 30000 read me:1 | [1]
+a string | SET L hello | 30000 read me:1 | [1] | L: "hello" for -1
+`
+
+// sideAcquire is an acquire of a side, by a manager that may want a part in the line.
+func (s *scriptServer) sideAcquire(t testing.TB, side, want string, holders ...string) string {
+	t.Helper()
+	return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, append([]string{side, "30000", "0", want, rwPrefix}, holders...)))
 }
 
-// What a record looks like: one reader of ours, one of another's, a writer.
-const (
-	oneReader  = "HSET L mode read me:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000"
-	otherReads = "HSET L mode read you:1 1; PEXPIRE L 20000; SET R:you:1 1 PX 20000"
-	bothRead   = "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 20000"
-	deadReader = "HSET L mode read you:1 1; PEXPIRE L 20000"
-	oneWriter  = "HSET L mode write me:1:write 1; PEXPIRE L 20000"
-	otherWrite = "HSET L mode write you:1:write 1; PEXPIRE L 20000"
-	plainLock  = "HSET L you:1 1; PEXPIRE L 20000"
-)
-
-var rwScriptTests = []struct {
-	what, given, script, args, reply, then string
-	told                                   string // the message, if one is published
-	again, later                           string // of the second run, if they differ
-}{
-	{what: "free, read", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
-		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000`},
-	{what: "free, write", script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "nil",
-		then: "L: me:1:write=1 mode=write for 30000"},
-	{what: "others read, read", given: otherReads, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
-		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000; R:you:1: "1" for 20000`},
-	{what: "others read for longer, read", given: otherReads, script: "readwrite_acquire", args: "read 10000 0 me:1", reply: "nil",
-		then: `L: me:1=1 mode=read you:1=1 for 20000; R:me:1: "1" for 10000; R:you:1: "1" for 20000`},
-	{what: "others read, write", given: otherReads, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "a dead reader, write", given: deadReader, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "nil",
-		then: "L: me:1:write=1 mode=write for 30000"},
-	{what: "a dead reader, read", given: deadReader, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "nil",
-		then:  `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000`,
-		later: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000`},
-	{what: "others write, read", given: otherWrite, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "20000",
-		then: "L: mode=write you:1:write=1 for 20000"},
-	{what: "others write, write", given: otherWrite, script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "20000",
-		then: "L: mode=write you:1:write=1 for 20000"},
-	{what: "what an earlier try left", given: oneWriter, script: "readwrite_acquire", args: "read 10000 0 me:2 me:1", reply: "nil", told: "01",
-		then: `L: me:2=1 mode=read for 10000; R:me:2: "1" for 10000`},
-	{what: "what a reader with a longer lease left", given: bothRead, script: "readwrite_acquire", args: "read 10000 0 me:2 me:1", reply: "nil",
-		then: `L: me:2=1 mode=read you:1=1 for 20000; R:me:2: "1" for 10000; R:you:1: "1" for 20000`},
-	{what: "what a reader with a much longer lease left", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 90000; SET R:me:1 1 PX 90000; SET R:you:1 1 PX 20000",
-		script: "readwrite_acquire", args: "read 10000 0 me:2 me:1", reply: "nil", told: "00",
-		then: `L: me:2=1 mode=read you:1=1 for 20000; R:me:2: "1" for 10000; R:you:1: "1" for 20000`},
-	{what: "what a reader with a longer lease left, write", given: bothRead, script: "readwrite_acquire", args: "write 10000 0 me:2 me:1", reply: "20000",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "a plain lock", given: plainLock, script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "[20000]",
-		then: "L: you:1=1 for 20000"},
-	{what: "a hash with another mode, read", given: "HSET L mode sport made 1", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "[-1]",
-		then: "L: made=1 mode=sport for -1"},
-	{what: "a hash with another mode, write", given: "HSET L mode sport made 1", script: "readwrite_acquire", args: "write 30000 0 me:1", reply: "[-1]",
-		then: "L: made=1 mode=sport for -1"},
-	{what: "a string", given: "SET L hello", script: "readwrite_acquire", args: "read 30000 0 me:1", reply: "!WRONGTYPE", then: `L: "hello" for -1`},
-	{what: "a writer's tokens", script: "readwrite_acquire", args: "write 30000 3 me:1", reply: `"3"`,
-		then: `L: me:1:write=1 mode=write for 30000; T: "3" for -1`, again: `"6"`, later: `L: me:1:write=1 mode=write for 30000; T: "6" for -1`},
-	{what: "a reader's token", given: "SET T 41", script: "readwrite_acquire", args: "read 30000 1 me:1", reply: `"41"`,
-		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; T: "41" for -1`},
-	{what: "a reader's token, the first one", script: "readwrite_acquire", args: "read 30000 1 me:1", reply: `"1"`,
-		then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000; T: "1" for -1`},
-	{what: "a reader's counter is no number", given: "SET T x", script: "readwrite_acquire", args: "read 30000 1 me:1",
-		reply: "!ERR value is not an integer", then: `T: "x" for -1`},
-
-	{what: "to a writer", given: oneWriter, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "1",
-		then: "L: me:2:write=1 mode=write for 30000"},
-	{what: "to a reader", given: oneWriter, script: "readwrite_transfer", args: "read 10000 0 me:2 me:1", reply: "1", told: "01",
-		then: `L: me:2=1 mode=read for 10000; R:me:2: "1" for 10000`},
-	{what: "from reader to reader", given: bothRead, script: "readwrite_transfer", args: "read 40000 0 me:2 me:1", reply: "1",
-		then: `L: me:2=1 mode=read you:1=1 for 40000; R:me:2: "1" for 40000; R:you:1: "1" for 20000`},
-	{what: "from reader to reader, shortened", given: bothRead, script: "readwrite_transfer", args: "read 10000 0 me:2 me:1", reply: "1",
-		then: `L: me:2=1 mode=read you:1=1 for 20000; R:me:2: "1" for 10000; R:you:1: "1" for 20000`},
-	{what: "from reader to reader, a copy does not shorten", given: bothRead, script: "readwrite_transfer", args: "read 10000 0 me:1 me:2", reply: "1",
-		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000; R:you:1: "1" for 20000`},
-	{what: "from writer to writer, shortened", given: oneWriter, script: "readwrite_transfer", args: "write 10000 0 me:2 me:1", reply: "1",
-		then: "L: me:2:write=1 mode=write for 10000"},
-	{what: "from reader to writer", given: oneReader, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "1",
-		then: "L: me:2:write=1 mode=write for 30000"},
-	{what: "from reader to writer, tokens", given: oneReader, script: "readwrite_transfer", args: "write 30000 2 me:1", reply: `[1 "2"]`,
-		then: `L: me:1:write=1 mode=write for 30000; T: "2" for -1`, again: `[1 "4"]`, later: `L: me:1:write=1 mode=write for 30000; T: "4" for -1`},
-	{what: "from reader to writer, others read", given: bothRead, script: "readwrite_transfer", args: "write 30000 1 me:2 me:1", reply: "[]",
-		then: `L: me:1=1 mode=read you:1=1 for 30000; R:me:1: "1" for 30000; R:you:1: "1" for 20000`},
-	{what: "from reader to writer, the others are dead", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000",
-		script: "readwrite_transfer", args: "write 30000 0 me:1", reply: "1", then: "L: me:1:write=1 mode=write for 30000"},
-	{what: "from reader to reader, the counter is no number", given: oneReader + "; SET T x", script: "readwrite_transfer", args: "read 30000 1 me:2 me:1",
-		reply: "!ERR value is not an integer", then: `L: me:1=1 mode=read for 20000; R:me:1: "1" for 20000; T: "x" for -1`},
-	{what: "another's", given: otherWrite, script: "readwrite_transfer", args: "write 30000 0 me:2 me:1", reply: "nil",
-		then: "L: mode=write you:1:write=1 for 20000"},
-
-	{what: "the last reader", given: oneReader, script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil"},
-	{what: "others still read", given: bothRead, script: "readwrite_release", args: "me:1", reply: "[1]",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`, again: "nil"},
-	{what: "others read, for much less", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 10000",
-		script: "readwrite_release", args: "me:1", reply: "[1]", told: "00", then: `L: mode=read you:1=1 for 10000; R:you:1: "1" for 10000`, again: "nil"},
-	{what: "the others are dead", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 20000; SET R:me:1 1 PX 20000",
-		script: "readwrite_release", args: "me:1", reply: "1", told: "00", again: "nil"},
-	{what: "the writer", given: oneWriter, script: "readwrite_release", args: "me:2 me:1", reply: "1", told: "01", again: "nil"},
-	{what: "a writer who reads", given: "HSET L mode write you:1:write 1 you:1 1; PEXPIRE L 20000; SET R:you:1 1 PX 20000",
-		script: "readwrite_release", args: "me:1", reply: "nil",
-		then: `L: mode=write you:1:write=1 you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "another's", given: otherReads, script: "readwrite_release", args: "me:1", reply: "nil",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "by force, the last reader", given: oneReader, script: "readwrite_release", args: "force me:1", reply: "1", told: "000", again: "nil"},
-	{what: "by force, others still read", given: bothRead, script: "readwrite_release", args: "force me:1", reply: "[1]", told: "000",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`, again: "nil"},
-	{what: "by force, others read, for much less", given: "HSET L mode read me:1 1 you:1 1; PEXPIRE L 30000; SET R:me:1 1 PX 30000; SET R:you:1 1 PX 10000",
-		script: "readwrite_release", args: "force me:1", reply: "[1]", told: "00 000", then: `L: mode=read you:1=1 for 10000; R:you:1: "1" for 10000`, again: "nil"},
-	{what: "by force, one that reads twice", given: bothRead + "; HSET L you:1 2; SET " + rwPrefix + ":you:1:rwlock_timeout:2 1 PX 90000; PEXPIRE L 90000",
-		script: "readwrite_release", args: "force you:1", reply: "[1]", told: "00 000", then: `L: me:1=1 mode=read for 30000; R:me:1: "1" for 30000`, again: "nil"},
-	{what: "by force, the writer", given: oneWriter, script: "readwrite_release", args: "force me:1", reply: "1", told: "001", again: "nil"},
-	{what: "a reader whose record is gone", given: "SET R:me:1 1 PX 90000", script: "readwrite_release", args: "me:2 me:1", reply: "nil"},
-	{what: "a reader whose record is another's by now", given: otherReads + "; SET R:me:1 1 PX 90000", script: "readwrite_release", args: "me:2 me:1", reply: "nil",
-		then: `L: mode=read you:1=1 for 20000; R:you:1: "1" for 20000`},
-	{what: "a plain lock", given: plainLock, script: "readwrite_release", args: "you:1", reply: "nil", then: "L: you:1=1 for 20000"},
-
-	{what: "a reader", given: bothRead, script: "readwrite_renew", args: "50000 read me:1", reply: "[]",
-		then: `L: me:1=1 mode=read you:1=1 for 50000; R:me:1: "1" for 50000; R:you:1: "1" for 20000`},
-	{what: "a writer", given: oneWriter, script: "readwrite_renew", args: "30000 write me:1", reply: "[]",
-		then: "L: me:1:write=1 mode=write for 30000"},
-	{what: "a writer who is a reader by now", given: oneReader, script: "readwrite_renew", args: "30000 write me:1", reply: "[1]",
-		then: `L: me:1=1 mode=read for 20000; R:me:1: "1" for 20000`},
-	{what: "gone", script: "readwrite_renew", args: "30000 read me:1", reply: "[1]"},
-	{what: "a string", given: "SET L hello", script: "readwrite_renew", args: "30000 read me:1", reply: "[1]", then: `L: "hello" for -1`},
-}
-
-// readersKeys spells out the short names of readers' keys.
-func readersKeys(s string) string {
-	for _, holder := range []string{"me:1", "me:2", "you:1", "a:1", "a:2", "b:1", "b:2"} {
-		s = strings.ReplaceAll(s, "R:"+holder, rwPrefix+":"+holder+":rwlock_timeout:1")
-	}
-	return s
-}
-
-func TestScripts_ReadWrite(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		e := listen(t, s, rwChannel)
-		for _, tt := range rwScriptTests {
-			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
-				s.prepare(t, readersKeys(tt.given))
-				args := strings.Fields(tt.args)
-				keys := rwKeys(tt.script, args)
-				s.requireReply(t, tt.reply, s.eval(t, s.wire, tt.script, keys, args))
-				s.requireState(t, readersKeys(tt.then))
-				var messages []string
-				for _, message := range strings.Fields(tt.told) {
-					messages = append(messages, rwChannel+" "+message)
-				}
-				require.Equal(t, messages, e.heard(t))
-				again, later := tt.again, tt.later
-				if again == "" {
-					again = tt.reply
-				}
-				if later == "" {
-					later = tt.then
-				}
-				s.requireReply(t, again, s.eval(t, s.wire, tt.script, keys, args), "second run")
-				s.requireState(t, readersKeys(later), "second run")
-				require.Empty(t, e.heard(t), "second run")
-			})
-		}
-	})
-}
-
-// While the server is out of memory no side of a free lock can be taken.
-func TestScript_ReadWriteOutOfMemory(t *testing.T) {
-	t.Parallel()
-	s := realScripts(t)
-	for _, call := range []string{"read 30000 0 me:1", "read 30000 1 me:1", "write 30000 0 me:1", "write 30000 1 me:1"} {
-		args := strings.Fields(call)
-		s.do(t, "CONFIG", "SET", "maxmemory", "1")
-		s.requireReply(t, "!OOM", s.eval(t, s.wire, "readwrite_acquire", rwKeys("readwrite_acquire", args), args), call)
-		s.requireState(t, "", call)
-	}
+// sideRelease is a release by a manager that may leave the line, or join it.
+func (s *scriptServer) sideRelease(t testing.TB, want, holder string) string {
+	t.Helper()
+	return s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{want, rwPrefix, holder, rwChannel}))
 }
 
 // Readers and writers that wait stand in one line. A writer in the line keeps out the readers
@@ -211,11 +103,9 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 			if id > 0 {
 				want = fmt.Sprintf("%s %d 50000 %s", manager, id, flags)
 			}
-			return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, []string{side, "30000", "0", want, rwPrefix, fmt.Sprintf("%s:%d", manager, id)}))
+			return s.sideAcquire(t, side, want, fmt.Sprintf("%s:%d", manager, id))
 		}
-		release := func(leaves, holder string) string {
-			return s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{leaves, rwPrefix, holder, rwChannel}))
-		}
+		release := func(leaves, holder string) string { return s.sideRelease(t, leaves, holder) }
 		transfer := func(side string, holders ...string) string {
 			return s.eval(t, s.wire, "readwrite_transfer", []string{theLock}, append([]string{side, "30000", "0"}, holders...))
 		}
@@ -288,8 +178,7 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 		}
 		require.Equal(t, "nil", acquire("write", "a", 6, ""))
 		require.Equal(t, "30000", acquire("read", "c", 5, ""))
-		require.Equal(t, "nil", s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock},
-			[]string{"read", "30000", "0", "a 7 50000 ", rwPrefix, "a:7", "a:6"})))
+		require.Equal(t, "nil", s.sideAcquire(t, "read", "a 7 50000 ", "a:7", "a:6"))
 		require.Equal(t, []string{"c 1"}, told())
 	})
 }
@@ -297,20 +186,14 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 // A release of a read-write lock grants the lock to the first manager of the line by message, on
 // the side that the manager wants. After a reader the next readers are told.
 func TestScript_LineGrantsSides(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		if s.mini != nil {
-			return // it has no INFO replication
-		}
+	onReal(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "SET T 41")
 		e := listen(t, s, rwChannel+":a", rwChannel+":b", rwChannel+":c", rwChannel+":d")
 		acquire := func(side, manager string, id int, others ...string) string {
 			want := fmt.Sprintf("%s %d 50000  %d text 20000 5ec7e7 1", manager, id, 100+id)
-			args := []string{side, "30000", "0", want, rwPrefix, fmt.Sprintf("%s:%d", manager, id)}
-			return s.show(s.run(t, s.wire, "readwrite_acquire", []string{theLock}, append(args, others...)))
+			return s.sideAcquire(t, side, want, append([]string{fmt.Sprintf("%s:%d", manager, id)}, others...)...)
 		}
-		release := func(holder string) string {
-			return s.show(s.run(t, s.wire, "readwrite_release", []string{theLock}, []string{"", rwPrefix, holder, rwChannel}))
-		}
+		release := func(holder string) string { return s.sideRelease(t, "", holder) }
 		grants := func() string {
 			messages := e.heard(t)
 			for i, m := range messages {

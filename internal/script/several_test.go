@@ -2,7 +2,6 @@ package script_test
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,19 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of the scripts for several locks use the names a, b and c. In their tables Ra:me:1
-// stands for the key of a reader me:1 of a, and Ta for the token counter of a.
-
-var (
-	severalReader  = regexp.MustCompile(`\bR([abc]):(\w+:\d+)`)
-	severalCounter = regexp.MustCompile(`\bT([abc])\b`)
-)
-
-// severalKeys spells out the short names of keys.
-func severalKeys(s string) string {
-	s = severalReader.ReplaceAllString(s, "{$1}:$2:rwlock_timeout:1")
-	return severalCounter.ReplaceAllString(s, "redisson_lock_token:{$1}")
-}
+// The tests of the scripts for several locks use the names a, b and c.
 
 // How a set wants one of its locks.
 const (
@@ -33,70 +20,53 @@ const (
 )
 
 // A part is one lock of a set with its keys. Prefix is the first part of the keys of its readers.
-type part struct{ Lock, Channel, Counter, Prefix, Want string }
+type part struct{ Lock, Channel, Counter, Prefix string }
 
 // ReaderKey returns the key of a reader.
 func (p part) ReaderKey(holder string) string { return p.Prefix + ":" + holder + ":rwlock_timeout:1" }
 
 // severalPart returns a lock as a set that wants it in a way uses it.
 func severalPart(name, want string) part {
-	p := part{Lock: name, Channel: "redisson_rwlock:{" + name + "}", Counter: "redisson_lock_token:{" + name + "}", Prefix: "{" + name + "}", Want: want}
+	p := part{Lock: name, Channel: "redisson_rwlock:{" + name + "}", Counter: "redisson_lock_token:{" + name + "}", Prefix: "{" + name + "}"}
 	if want == wantPlain {
 		p.Channel, p.Prefix = channelName(name), name
 	}
 	return p
 }
 
-// A severalCall is a script with its keys and arguments.
-type severalCall struct {
-	script     string
-	parts      []part
-	keys, args []string
-}
-
 // callSeveral reads the arguments of a script as its header has them, but without n. The words
-// plain, read and write stand for a, b and c in this order.
-func callSeveral(script, args string) severalCall {
-	var parts []part
-	for _, word := range strings.Fields(args) {
-		if word == wantPlain || word == wantRead || word == wantWrite {
-			parts = append(parts, severalPart("abc"[len(parts):][:1], word))
-		}
-	}
-	return severalCallOn(script, parts, args)
-}
-
-// severalCallOn is callSeveral for other names than the first ones.
-func severalCallOn(script string, parts []part, args string) severalCall {
-	c := severalCall{script: script, parts: parts, args: strings.Fields(args)}
-	first := slices.IndexFunc(c.args, func(w string) bool { return w == wantPlain || w == wantRead || w == wantWrite })
+// plain, read and write stand for the names in this order.
+func callSeveral(script, words string, names ...string) (keys, args []string) {
+	args = strings.Fields(words)
 	var channels, prefixes []string
-	for _, p := range parts {
-		c.keys = append(c.keys, p.Lock)
+	first, n := -1, 0
+	for i, want := range args {
+		if want != wantPlain && want != wantRead && want != wantWrite {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		p := severalPart(names[n], want)
+		keys, n = append(keys, p.Lock), n+1
 		switch {
-		case script == "several_acquire" && c.args[2] != "0":
-			c.keys = append(c.keys, p.Counter)
-		case script == "several_renew" && p.Want == wantRead:
-			c.keys = append(c.keys, p.ReaderKey(c.args[1]))
+		case script == "several_acquire" && args[2] != "0":
+			keys = append(keys, p.Counter)
+		case script == "several_renew" && want == wantRead:
+			keys = append(keys, p.ReaderKey(args[1]))
 		case script == "several_renew":
-			c.keys = append(c.keys, p.Lock)
+			keys = append(keys, p.Lock)
 		}
 		channels, prefixes = append(channels, p.Channel), append(prefixes, p.Prefix)
 	}
 	if script == "several_renew" {
-		return c
+		return keys, args
 	}
 	if script == "several_acquire" {
 		channels = nil
 	}
-	c.args = slices.Insert(c.args, first+len(parts), slices.Concat(channels, prefixes, []string{""})...) // no part in the lines
-	c.args = slices.Insert(c.args, first, strconv.Itoa(len(parts)))
-	return c
-}
-
-func (s *scriptServer) runSeveral(t testing.TB, w *wire, c severalCall) string {
-	t.Helper()
-	return s.eval(t, w, c.script, c.keys, c.args)
+	args = slices.Insert(args, first+n, slices.Concat(channels, prefixes, []string{""})...) // no part in the lines
+	return keys, slices.Insert(args, first, strconv.Itoa(n))
 }
 
 // severalChannels are the channels of a, b and c of both kinds.
@@ -107,52 +77,35 @@ func severalChannels() (all []string) {
 	return all
 }
 
-// plainBy, readBy and writtenBy prepare a record that lives for 20 seconds.
-func plainBy(holder, lock string) string {
-	return fmt.Sprintf("HSET %s %s 1; PEXPIRE %s 20000", lock, holder, lock)
-}
-
-func readBy(holder, lock string) string {
-	return fmt.Sprintf("HSET %s mode read %s 1; PEXPIRE %s 20000; SET R%s:%s 1 PX 20000", lock, holder, lock, lock, holder)
-}
-
-func writtenBy(holder, lock string) string {
-	return fmt.Sprintf("HSET %s mode write %s:write 1; PEXPIRE %s 20000", lock, holder, lock)
-}
-
-// join joins commands, or lines of a state.
-func join(some ...string) string { return strings.Join(some, "; ") }
-
 // A set that gathers takes over what it has gathered, try by try, and holds all of it with the full
 // lease once it has got the rest.
 func TestScript_SeveralGathersAndAcquires(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		run := func(script, args string) string { return s.runSeveral(t, s.wire, callSeveral(script, args)) }
-		s.prepare(t, join(plainBy("you:1", "a"), writtenBy("you:1", "b")))
+		run := func(script, args string) string { return s.call(t, s.wire, script, args) }
+		s.prepare(t, "plain a you:1; write b you:1")
 		require.Equal(t, "[1 20000]", run("several_acquire", "30000 10000 0 plain write read me:1"))
 		s.do(t, "DEL", "a")
 		require.Equal(t, "[2 20000]", run("several_acquire", "30000 10000 0 plain write read me:2 me:1"))
-		s.requireState(t, severalKeys(`a: me:2=1 for 10000; b: mode=write you:1:write=1 for 20000`))
+		s.requireState(t, `a: me:2=1 for 10000; b: mode=write you:1:write=1 for 20000`)
 		require.Equal(t, "[1 10000]", run("several_acquire", "30000 0 0 plain write read you:2"), "another manager waits")
 		s.do(t, "DEL", "b")
 		require.Equal(t, "nil", run("several_acquire", "30000 10000 0 plain write read me:3 me:2"))
-		s.requireState(t, severalKeys(strings.ReplaceAll(allOfMe1, "me:1", "me:3")))
+		s.requireState(t, strings.ReplaceAll(allOfMe1, "me:1", "me:3"))
 		require.Equal(t, "nil", run("several_release", "plain write read me:1 me:2"), "a late copy")
 		require.Equal(t, "[1 30000]", run("several_acquire", "30000 0 0 plain write read me:2 me:1"), "a late copy")
 		require.Equal(t, "0", run("several_renew", "50000 me:2 plain write read"), "a late copy")
-		s.requireState(t, severalKeys(strings.ReplaceAll(allOfMe1, "me:1", "me:3")))
+		s.requireState(t, strings.ReplaceAll(allOfMe1, "me:1", "me:3"))
 	})
 }
 
 // A release returns the most subscribers that one of its messages has reached.
 func TestScript_SeveralSubscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
-		held := join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c"))
-		call := callSeveral("several_release", "plain write read me:1")
+		held := "plain a me:1; write b me:1; read c me:1"
 		for n := range 3 {
-			s.prepare(t, severalKeys(held))
-			require.Equal(t, fmt.Sprintf("[3 3 %d]", n), s.runSeveral(t, s.wire, call))
-			listen(t, s, call.parts[1].Channel)
+			s.prepare(t, held)
+			require.Equal(t, fmt.Sprintf("[3 3 %d]", n), s.call(t, s.wire, "several_release", "plain write read me:1"))
+			listen(t, s, severalPart("b", wantWrite).Channel)
 		}
 	})
 }
@@ -162,253 +115,114 @@ func TestScript_SeveralPlainCommands(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	w := s.as(t, strings.Fields("-@all +eval +exists +hexists +pttl +incrby +get +hset +hdel +pexpire +del +publish")...)
-	run := func(script, args string) string { return s.runSeveral(t, w, callSeveral(script, args)) }
-	s.prepare(t, plainBy("you:1", "b"))
+	run := func(script, args string) string { return s.call(t, w, script, args) }
+	s.prepare(t, "plain b you:1")
 	require.Equal(t, "[2 20000]", run("several_acquire", "30000 10000 1 plain plain plain me:1"))
 	s.do(t, "DEL", "b")
 	require.Equal(t, `["1" "1" "1"]`, run("several_acquire", "10000 10000 1 plain plain plain me:2 me:1"))
 	require.Equal(t, "1", run("several_renew", "30000 me:2 plain plain plain"))
 	counters := `Ta: "1" for -1; Tb: "1" for -1; Tc: "1" for -1`
-	s.requireState(t, severalKeys("a: me:2=1 for 30000; b: me:2=1 for 30000; c: me:2=1 for 30000; "+counters))
+	s.requireState(t, "a: me:2=1 for 30000; b: me:2=1 for 30000; c: me:2=1 for 30000; "+counters)
 	require.Equal(t, "[3 3 0]", run("several_release", "plain plain plain me:2 me:1"))
-	s.requireState(t, severalKeys(counters))
+	s.requireState(t, counters)
 }
 
 // allOfMe1 is what holder me:1 has of a plain lock, a writer's and a reader's one.
 const allOfMe1 = `a: me:1=1 for 30000; b: me:1:write=1 mode=write for 30000; c: me:1=1 mode=read for 30000; Rc:me:1: "1" for 30000`
 
-var severalScriptTests = []struct {
-	what, given, script, args, reply, then string
-	told                                   string // the messages: name and text
-	again, later                           string // of the second run, if they differ
-}{
-	// All are free.
-	{what: "free", script: "several_acquire", args: "30000 0 0 plain write read me:1", reply: "nil", then: allOfMe1},
-	{what: "free, would gather", script: "several_acquire", args: "30000 10000 0 plain write read me:1", reply: "nil", then: allOfMe1},
-	{what: "free, further holders", script: "several_acquire", args: "30000 0 0 plain write read me:1 me:2 me:3", reply: "nil", then: allOfMe1},
-	{what: "one lock", script: "several_acquire", args: "30000 0 0 plain me:1", reply: "nil", then: "a: me:1=1 for 30000"},
-
-	// Others hold one.
-	{what: "the first is held", given: plainBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 plain write read me:1",
-		reply: "[1 20000]", then: "a: you:1=1 for 20000"},
-	{what: "the middle one is held", given: writtenBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain write read me:1",
-		reply: "[2 20000]", then: "b: mode=write you:1:write=1 for 20000"},
-	{what: "the last is held", given: writtenBy("you:1", "c"), script: "several_acquire", args: "30000 0 0 plain write read me:1",
-		reply: "[3 20000]", then: "c: mode=write you:1:write=1 for 20000"},
-	{what: "two are held, the first is told", given: join(plainBy("you:1", "c"), "HSET b you:2 1; PEXPIRE b 50000"), script: "several_acquire",
-		args: "30000 0 0 plain plain plain me:1", reply: "[2 50000]", then: "b: you:2=1 for 50000; c: you:1=1 for 20000"},
-	{what: "held without end", given: "HSET b you:1 1", script: "several_acquire", args: "30000 0 0 plain plain me:1", reply: "[2 -1]",
-		then: "b: you:1=1 for -1"},
-	{what: "others read, write", given: readBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain write me:1", reply: "[2 20000]",
-		then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`},
-	{what: "others write, read", given: writtenBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 read write me:1", reply: "[1 20000]",
-		then: "a: mode=write you:1:write=1 for 20000"},
-	{what: "a holder is more than its beginning", given: plainBy("me:11", "b"), script: "several_acquire", args: "30000 0 0 plain plain me:1",
-		reply: "[2 20000]", then: "b: me:11=1 for 20000"},
-	{what: "held, own strays stay", given: join(plainBy("me:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
-		args: "30000 0 0 plain plain me:2 me:1", reply: "[2 20000]", then: "a: me:1=1 for 20000; b: you:1=1 for 20000"},
-	{what: "held, own readers stay", given: join(readBy("me:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
-		args: "30000 0 0 write plain me:2 me:1", reply: "[2 20000]",
-		then: `a: me:1=1 mode=read for 20000; Ra:me:1: "1" for 20000; b: you:1=1 for 20000`},
-	{what: "held, takes no token", given: join(plainBy("you:1", "b"), "SET Ta 5"), script: "several_acquire", args: "30000 0 1 plain plain me:1",
-		reply: "[2 20000]", then: `b: you:1=1 for 20000; Ta: "5" for -1`},
-
-	// Records of another kind.
-	{what: "a plain lock, read", given: plainBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain read me:1", reply: "[2 20000 1]",
-		then: "b: you:1=1 for 20000"},
-	{what: "a plain lock, write", given: plainBy("you:1", "a"), script: "several_acquire", args: "30000 0 0 write plain me:1", reply: "[1 20000 1]",
-		then: "a: you:1=1 for 20000"},
-	{what: "a read-write lock, plain", given: writtenBy("you:1", "b"), script: "several_acquire", args: "30000 0 0 plain plain me:1",
-		reply: "[2 20000 1]", then: "b: mode=write you:1:write=1 for 20000"},
-	{what: "a read-write lock that we read, too, plain", given: join(readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"),
-		script: "several_acquire", args: "30000 0 0 plain plain me:2 me:1", reply: "[2 20000 1]",
-		then: `b: me:1=1 mode=read you:1=1 for 20000; Rb:me:1: "1" for 20000; Rb:you:1: "1" for 20000`},
-	{what: "a hash with another mode, read", given: "HSET b mode sport made 1", script: "several_acquire", args: "30000 0 0 plain read me:1",
-		reply: "[2 -1 1]", then: "b: made=1 mode=sport for -1"},
-	{what: "a hash with another mode, write", given: "HSET a mode sport made 1", script: "several_acquire", args: "30000 10000 0 write plain me:1",
-		reply: "[1 -1 1]", then: "a: made=1 mode=sport for -1"},
-	{what: "another kind, does not gather", given: plainBy("you:1", "c"), script: "several_acquire",
-		args: "30000 10000 0 plain plain read me:1", reply: "[3 20000 1]", then: "c: you:1=1 for 20000"},
-
-	// Own strays.
-	{what: "own again", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_acquire",
-		args: "30000 0 0 plain write read me:1", reply: "nil", then: allOfMe1},
-	{what: "strays are taken over", given: join(plainBy("me:2", "a"), writtenBy("me:3", "b"), readBy("me:4", "c")), script: "several_acquire",
-		args: "30000 0 0 plain write read me:1 me:2 me:3 me:4", reply: "nil", then: allOfMe1},
-	{what: "two strays in each", given: join("HSET a me:2 1 me:3 1; PEXPIRE a 20000", readBy("me:2", "b"), "HSET b me:3 1; SET Rb:me:3 1 PX 20000",
-		readBy("me:2", "c"), "HSET c me:3 1; SET Rc:me:3 1 PX 20000"), script: "several_acquire",
-		args: "30000 0 0 plain write read me:1 me:2 me:3", reply: "nil", then: allOfMe1},
-	{what: "a stray that reads, write; one that writes, read", given: join(readBy("me:2", "a"), writtenBy("me:2", "b")), script: "several_acquire",
-		args: "30000 0 0 write read me:1 me:2", reply: "nil",
-		then: `a: me:1:write=1 mode=write for 30000; b: me:1=1 mode=read for 30000; Rb:me:1: "1" for 30000`},
-	{what: "a stray without end", given: "HSET a me:2 1; HSET b mode write me:2:write 1", script: "several_acquire", args: "30000 0 0 plain write me:1 me:2",
-		reply: "nil", then: "a: me:1=1 for 30000; b: me:1:write=1 mode=write for 30000"},
-	{what: "an own stray among readers, read", given: join(readBy("you:1", "a"), "HSET a me:2 1; SET Ra:me:2 1 PX 20000"), script: "several_acquire",
-		args: "30000 0 0 read plain me:1 me:2", reply: "nil",
-		then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000`},
-	{what: "an own stray among readers, write", given: join(readBy("you:1", "a"), "HSET a me:2 1; SET Ra:me:2 1 PX 20000"), script: "several_acquire",
-		args: "30000 0 0 write plain me:1 me:2", reply: "[1 20000]",
-		then: `a: me:2=1 mode=read you:1=1 for 20000; Ra:me:2: "1" for 20000; Ra:you:1: "1" for 20000`},
-
-	// Readers beside readers.
-	{what: "others read, read", given: join(readBy("you:1", "a"), readBy("you:2", "b")), script: "several_acquire", args: "30000 0 0 read read me:1",
-		reply: "nil", then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; ` +
-			`b: me:1=1 mode=read you:2=1 for 30000; Rb:me:1: "1" for 30000; Rb:you:2: "1" for 20000`},
-	{what: "others read for longer, read", given: readBy("you:1", "a"), script: "several_acquire", args: "10000 0 0 read plain me:1",
-		reply: "nil", then: `a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: me:1=1 for 10000`},
-	{what: "others read without end, read", given: "HSET a mode read you:1 1; SET Ra:you:1 1 PX 20000", script: "several_acquire",
-		args: "30000 0 0 read plain me:1", reply: "nil",
-		then:  `a: me:1=1 mode=read you:1=1 for -1; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000`,
-		later: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000`},
-	{what: "what a reader with a longer lease left", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 90000; SET Ra:me:1 1 PX 90000; SET Ra:you:1 1 PX 20000",
-		script: "several_acquire", args: "10000 0 0 read plain me:2 me:1", reply: "nil", told: "a 00",
-		then: `a: me:2=1 mode=read you:1=1 for 20000; Ra:me:2: "1" for 10000; Ra:you:1: "1" for 20000; b: me:2=1 for 10000`},
-	{what: "a dead reader, write", given: "HSET a mode read you:1 1; PEXPIRE a 20000", script: "several_acquire", args: "30000 0 0 write plain me:1",
-		reply: "nil", then: "a: me:1:write=1 mode=write for 30000; b: me:1=1 for 30000"},
-	{what: "a dead reader and a live one, write", given: join(readBy("you:1", "a"), "HSET a you:2 1"), script: "several_acquire",
-		args: "30000 0 0 write plain me:1", reply: "[1 20000]", then: `a: mode=read you:1=1 you:2=1 for 20000; Ra:you:1: "1" for 20000`},
-	{what: "a dead reader, read", given: "HSET a mode read you:1 1; PEXPIRE a 20000", script: "several_acquire", args: "30000 0 0 read plain me:1",
-		reply: "nil", then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; b: me:1=1 for 30000`,
-		later: `a: me:1=1 mode=read for 30000; Ra:me:1: "1" for 30000; b: me:1=1 for 30000`},
-	{what: "reads twice, the first key has ended", given: "HSET a mode read you:1 2; PEXPIRE a 20000; SET {a}:you:1:rwlock_timeout:2 1 PX 20000",
-		script: "several_acquire", args: "30000 0 0 write plain me:1", reply: "[1 20000]",
-		then: `a: mode=read you:1=2 for 20000; {a}:you:1:rwlock_timeout:2: "1" for 20000`},
-
-	// Gathering.
-	{what: "gathers what is before", given: plainBy("you:1", "b"), script: "several_acquire", args: "30000 10000 0 plain plain read me:1",
-		reply: "[2 20000]", then: `a: me:1=1 for 10000; b: you:1=1 for 20000`},
-	{what: "gathers beside readers", given: join(readBy("you:1", "a"), plainBy("you:1", "b")), script: "several_acquire",
-		args: "30000 10000 0 read plain me:1", reply: "[2 20000]",
-		then: `a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: you:1=1 for 20000`},
-	{what: "gathers on, with the time that is left", given: join(plainBy("me:2", "a"), writtenBy("me:2", "b"), plainBy("you:1", "c")), script: "several_acquire",
-		args: "30000 10000 0 plain write plain me:1 me:2", reply: "[3 20000]",
-		then: "a: me:1=1 for 10000; b: me:1:write=1 mode=write for 10000; c: you:1=1 for 20000"},
-	{what: "gathers nothing", given: join(plainBy("you:1", "a"), plainBy("you:2", "b")), script: "several_acquire", args: "30000 10000 0 plain plain me:1",
-		reply: "[1 20000]", then: "a: you:1=1 for 20000; b: you:2=1 for 20000"},
-	{what: "gathers, takes no token", given: join(plainBy("you:1", "b"), "SET Ta 5"), script: "several_acquire", args: "30000 10000 1 plain plain read me:1",
-		reply: "[2 20000]", then: `a: me:1=1 for 10000; Ta: "5" for -1; b: you:1=1 for 20000`},
-	{what: "all, after it has gathered", given: "HSET a me:2 1; PEXPIRE a 10000; HSET b mode write me:2:write 1; PEXPIRE b 10000; " +
-		"HSET c mode read me:2 1; PEXPIRE c 10000; SET Rc:me:2 1 PX 10000", script: "several_acquire",
-		args: "30000 10000 0 plain write read me:1 me:2", reply: "nil", then: allOfMe1},
-
-	// Tokens.
-	{what: "tokens", given: "SET Ta 9007199254740992; SET Tb 41; SET Tc 7", script: "several_acquire", args: "30000 0 1 plain write read me:1",
-		reply: `["9007199254740993" "42" "7"]`, then: allOfMe1 + `; Ta: "9007199254740993" for -1; Tb: "42" for -1; Tc: "7" for -1`,
-		again: `["9007199254740994" "43" "7"]`, later: allOfMe1 + `; Ta: "9007199254740994" for -1; Tb: "43" for -1; Tc: "7" for -1`},
-	{what: "the first tokens", script: "several_acquire", args: "30000 0 1 plain write read me:1", reply: `["1" "1" "1"]`,
-		then:  allOfMe1 + `; Ta: "1" for -1; Tb: "1" for -1; Tc: "1" for -1`,
-		again: `["2" "2" "1"]`, later: allOfMe1 + `; Ta: "2" for -1; Tb: "2" for -1; Tc: "1" for -1`},
-	{what: "the last counter is no number", given: "SET Tb x", script: "several_acquire", args: "30000 0 1 plain write me:1",
-		reply: "!ERR value is not an integer", then: `Ta: "1" for -1; Tb: "x" for -1`, later: `Ta: "2" for -1; Tb: "x" for -1`},
-	{what: "no token left", given: join("SET Tb 9223372036854775807", plainBy("me:2", "a")), script: "several_acquire", args: "30000 0 1 plain write me:1 me:2",
-		reply: "!ERR increment or decrement would overflow", then: `a: me:2=1 for 20000; Ta: "1" for -1; Tb: "9223372036854775807" for -1`,
-		later: `a: me:2=1 for 20000; Ta: "2" for -1; Tb: "9223372036854775807" for -1`},
-	{what: "a reader's counter is no number", given: "SET Tb x", script: "several_acquire", args: "30000 0 1 plain read me:1",
-		reply: "!ERR value is not an integer", then: `Ta: "1" for -1; Tb: "x" for -1`, later: `Ta: "2" for -1; Tb: "x" for -1`},
-	{what: "a reader's counter is no string", given: "HSET Tb x 1", script: "several_acquire", args: "30000 0 1 plain read me:1",
-		reply: "!WRONGTYPE", then: `Ta: "1" for -1; Tb: x=1 for -1`, later: `Ta: "2" for -1; Tb: x=1 for -1`},
-
-	// No lock at all.
-	{what: "a string, plain", given: "SET b hello", script: "several_acquire", args: "30000 0 0 plain plain me:1", reply: "!WRONGTYPE", then: `b: "hello" for -1`},
-	{what: "a list, write", given: "RPUSH b hello; PEXPIRE b 20000", script: "several_acquire", args: "30000 0 1 read write me:1", reply: "!WRONGTYPE",
-		then: `b: list for 20000`},
-	{what: "a string, after one that is kept", given: join(plainBy("me:1", "a"), "SET c hello"), script: "several_acquire",
-		args: "30000 10000 0 plain plain read me:1", reply: "!WRONGTYPE", then: `a: me:1=1 for 20000; c: "hello" for -1`},
-
-	{what: "all", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_release",
-		args: "plain write read me:1", reply: "[3 3 1]", told: "a 00; b 01; c 00", again: "nil"},
-	{what: "under the name of any", given: join(plainBy("me:2", "a"), writtenBy("me:1", "b"), readBy("me:3", "c")), script: "several_release",
-		args: "plain write read me:1 me:2 me:3", reply: "[3 3 1]", told: "a 00; b 01; c 00", again: "nil"},
-	{what: "two names at once", given: join("HSET a me:1 1 me:2 1; PEXPIRE a 20000", readBy("me:1", "b"), "HSET b me:2 1; SET Rb:me:2 1 PX 20000"),
-		script: "several_release", args: "plain read me:1 me:2", reply: "[2 2 1]", told: "a 00; b 00", again: "nil"},
-	{what: "the first is missing", given: writtenBy("me:1", "b"), script: "several_release", args: "plain write read me:1", reply: "[1 1 1]",
-		told: "b 01", again: "nil"},
-	{what: "others have all but the last", given: join(plainBy("you:1", "a"), writtenBy("you:1", "b"), readBy("me:1", "c")), script: "several_release",
-		args: "plain write read me:1", reply: "[1 1 1]", told: "c 00", then: "a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000", again: "nil"},
-	{what: "none", script: "several_release", args: "plain write read me:1", reply: "nil"},
-	{what: "others have all", given: join(plainBy("you:1", "a"), writtenBy("you:1", "b"), readBy("you:1", "c")), script: "several_release",
-		args: "plain write read me:1 me:2", reply: "nil",
-		then: `a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000; c: mode=read you:1=1 for 20000; Rc:you:1: "1" for 20000`},
-	{what: "counters are kept", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), "SET Ta 5; SET Tb 6"), script: "several_release",
-		args: "plain write me:1", reply: "[2 2 1]", told: "a 00; b 01", then: `Ta: "5" for -1; Tb: "6" for -1`, again: "nil"},
-	{what: "others still read one", given: join(plainBy("me:1", "a"), readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"), script: "several_release",
-		args: "plain read me:1", reply: "[2 1 1]", told: "a 00", then: `b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`, again: "nil"},
-	{what: "others still read all", given: join(readBy("you:1", "a"), "HSET a me:1 1; SET Ra:me:1 1 PX 20000",
-		readBy("you:1", "b"), "HSET b me:1 1; SET Rb:me:1 1 PX 20000"), script: "several_release", args: "read read me:1", reply: "[2 0 -1]",
-		then:  `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000; b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000`,
-		again: "nil"},
-	{what: "others read, for much less", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 30000; SET Ra:me:1 1 PX 30000; SET Ra:you:1 1 PX 10000",
-		script: "several_release", args: "read plain me:1", reply: "[1 0 -1]", told: "a 00", then: `a: mode=read you:1=1 for 10000; Ra:you:1: "1" for 10000`,
-		again: "nil"},
-	{what: "the other readers are dead", given: "HSET a mode read me:1 1 you:1 1; PEXPIRE a 20000; SET Ra:me:1 1 PX 20000", script: "several_release",
-		args: "read plain me:1", reply: "[1 1 1]", told: "a 00", again: "nil"},
-	{what: "one of the other readers is dead", given: join(readBy("you:1", "a"), "HSET a me:1 1 you:2 1; SET Ra:me:1 1 PX 20000"), script: "several_release",
-		args: "read plain me:1", reply: "[1 0 -1]", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
-	{what: "a writer beside readers", given: join(readBy("you:1", "a"), "HSET a mode write me:1:write 1"), script: "several_release",
-		args: "write plain me:1", reply: "[1 1 1]", told: "a 01", then: `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`, again: "nil"},
-	{what: "a reader beside a writer", given: join(readBy("me:1", "a"), "HSET a mode write you:1:write 1"), script: "several_release",
-		args: "read plain me:1", reply: "[1 0 -1]", then: "a: mode=write you:1:write=1 for 20000", again: "nil"},
-	{what: "a reader whose record is gone", given: "SET Ra:me:1 1 PX 90000", script: "several_release", args: "read plain me:2 me:1", reply: "nil"},
-	{what: "a plain lock, read", given: plainBy("me:1", "a"), script: "several_release", args: "read plain me:1", reply: "nil", then: "a: me:1=1 for 20000"},
-	{what: "no locks between locks", given: join("SET a hello; RPUSH b hello", plainBy("me:1", "c")), script: "several_release",
-		args: "read plain plain me:1", reply: "[1 1 1]", told: "c 00", then: `a: "hello" for -1; b: list for -1`, again: "nil"},
-	{what: "no locks at all", given: "SET a hello; RPUSH b hello", script: "several_release", args: "plain write me:1", reply: "nil",
-		then: `a: "hello" for -1; b: list for -1`},
-
-	{what: "all", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_renew",
-		args: "30000 me:1 plain write read", reply: "1", then: allOfMe1},
-	{what: "not shortened", given: join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")), script: "several_renew",
-		args: "10000 me:1 plain write read", reply: "1",
-		then: `a: me:1=1 for 20000; b: me:1:write=1 mode=write for 20000; c: me:1=1 mode=read for 20000; Rc:me:1: "1" for 20000`},
-	{what: "gets its end back", given: "HSET a me:1 1; HSET b mode write me:1:write 1; HSET c mode read me:1 1; PEXPIRE c 20000; SET Rc:me:1 1",
-		script: "several_renew", args: "30000 me:1 plain write read", reply: "1", then: allOfMe1},
-	{what: "gets its reader's key back", given: "HSET a mode read me:1 1; PEXPIRE a 20000", script: "several_renew", args: "30000 me:1 read", reply: "1",
-		then: `a: me:1=1 mode=read for 30000; Ra:me:1: "1" for 30000`},
-	{what: "the record of readers has no end", given: "HSET a mode read me:1 1 you:1 1; SET Ra:me:1 1 PX 20000", script: "several_renew",
-		args: "30000 me:1 read", reply: "1", then: `a: me:1=1 mode=read you:1=1 for -1; Ra:me:1: "1" for 30000`},
-	{what: "beside readers", given: join(readBy("you:1", "a"), "HSET a me:1 1; SET Ra:me:1 1 PX 10000"), script: "several_renew",
-		args: "30000 me:1 read", reply: "1", then: `a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000`},
-	{what: "the last is lost", given: join(plainBy("me:1", "a"), readBy("me:1", "b")), script: "several_renew", args: "30000 me:1 plain read plain", reply: "0",
-		then: `a: me:1=1 for 20000; b: me:1=1 mode=read for 20000; Rb:me:1: "1" for 20000`},
-	{what: "the first is another's", given: join(plainBy("you:1", "a"), writtenBy("me:1", "b")), script: "several_renew", args: "30000 me:1 plain write",
-		reply: "0", then: "a: you:1=1 for 20000; b: me:1:write=1 mode=write for 20000"},
-	{what: "a writer who is a reader by now", given: join(plainBy("me:1", "a"), readBy("me:1", "b")), script: "several_renew", args: "30000 me:1 plain write",
-		reply: "0", then: `a: me:1=1 for 20000; b: me:1=1 mode=read for 20000; Rb:me:1: "1" for 20000`},
-	{what: "gone", script: "several_renew", args: "30000 me:1 plain write read", reply: "0"},
-	{what: "the last is a string", given: join(plainBy("me:1", "a"), "SET b hello"), script: "several_renew", args: "30000 me:1 plain write", reply: "0",
-		then: `a: me:1=1 for 20000; b: "hello" for -1`},
-}
-
 func TestScripts_Several(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		e := listen(t, s, severalChannels()...)
-		for _, tt := range severalScriptTests {
-			t.Run(tt.script+"/"+tt.what, func(t *testing.T) {
-				s.prepare(t, severalKeys(tt.given))
-				call := callSeveral(tt.script, tt.args)
-				s.requireReply(t, tt.reply, s.runSeveral(t, s.wire, call))
-				s.requireState(t, severalKeys(tt.then))
-				var messages []string
-				for message := range strings.SplitSeq(tt.told, "; ") {
-					if name, text, ok := strings.Cut(message, " "); ok {
-						messages = append(messages, call.parts[name[0]-'a'].Channel+" "+text)
-					}
-				}
-				require.Equal(t, messages, e.heard(t))
-				again, later := tt.again, tt.later
-				if again == "" {
-					again = tt.reply
-				}
-				if later == "" {
-					later = tt.then
-				}
-				s.requireReply(t, again, s.runSeveral(t, s.wire, call), "second run")
-				s.requireState(t, severalKeys(later), "second run")
-				require.Empty(t, e.heard(t), "second run")
-			})
-		}
-	})
+	runTable(t, strings.ReplaceAll(severalScriptTests, "ALL", allOfMe1), severalChannels()...)
 }
+
+const severalScriptTests = `
+several_acquire:
+free | | 30000 0 0 plain write read me:1 | nil | ALL
+free, would gather | | 30000 10000 0 plain write read me:1 | nil | ALL
+free, further holders | | 30000 0 0 plain write read me:1 me:2 me:3 | nil | ALL
+one lock | | 30000 0 0 plain me:1 | nil | a: me:1=1 for 30000
+the first is held | plain a you:1 | 30000 0 0 plain write read me:1 | [1 20000] | a: you:1=1 for 20000
+the middle one is held | write b you:1 | 30000 0 0 plain write read me:1 | [2 20000] | b: mode=write you:1:write=1 for 20000
+the last is held | write c you:1 | 30000 0 0 plain write read me:1 | [3 20000] | c: mode=write you:1:write=1 for 20000
+two are held, the first is told | plain c you:1; HSET b you:2 1; PEXPIRE b 50000 | 30000 0 0 plain plain plain me:1 | [2 50000] | b: you:2=1 for 50000; c: you:1=1 for 20000
+held without end | HSET b you:1 1 | 30000 0 0 plain plain me:1 | [2 -1] | b: you:1=1 for -1
+others read, write | read b you:1 | 30000 0 0 plain write me:1 | [2 20000] | b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000
+others write, read | write a you:1 | 30000 0 0 read write me:1 | [1 20000] | a: mode=write you:1:write=1 for 20000
+a holder is more than its beginning | plain b me:11 | 30000 0 0 plain plain me:1 | [2 20000] | b: me:11=1 for 20000
+held, own strays stay | plain a me:1; plain b you:1 | 30000 0 0 plain plain me:2 me:1 | [2 20000] | a: me:1=1 for 20000; b: you:1=1 for 20000
+held, own readers stay | read a me:1; plain b you:1 | 30000 0 0 write plain me:2 me:1 | [2 20000] | a: me:1=1 mode=read for 20000; Ra:me:1: "1" for 20000; b: you:1=1 for 20000
+held, takes no token | plain b you:1; SET Ta 5 | 30000 0 1 plain plain me:1 | [2 20000] | b: you:1=1 for 20000; Ta: "5" for -1
+a plain lock, read | plain b you:1 | 30000 0 0 plain read me:1 | [2 20000 1] | b: you:1=1 for 20000
+a plain lock, write | plain a you:1 | 30000 0 0 write plain me:1 | [1 20000 1] | a: you:1=1 for 20000
+a read-write lock, plain | write b you:1 | 30000 0 0 plain plain me:1 | [2 20000 1] | b: mode=write you:1:write=1 for 20000
+a read-write lock that we read, too, plain | read b you:1; beside b me:1 | 30000 0 0 plain plain me:2 me:1 | [2 20000 1] | b: me:1=1 mode=read you:1=1 for 20000; Rb:me:1: "1" for 20000; Rb:you:1: "1" for 20000
+a hash with another mode, read | HSET b mode sport made 1 | 30000 0 0 plain read me:1 | [2 -1 1] | b: made=1 mode=sport for -1
+a hash with another mode, write | HSET a mode sport made 1 | 30000 10000 0 write plain me:1 | [1 -1 1] | a: made=1 mode=sport for -1
+another kind, does not gather | plain c you:1 | 30000 10000 0 plain plain read me:1 | [3 20000 1] | c: you:1=1 for 20000
+own again | plain a me:1; write b me:1; read c me:1 | 30000 0 0 plain write read me:1 | nil | ALL
+strays are taken over | plain a me:2; write b me:3; read c me:4 | 30000 0 0 plain write read me:1 me:2 me:3 me:4 | nil | ALL
+two strays in each | HSET a me:2 1 me:3 1; PEXPIRE a 20000; read b me:2; beside b me:3; read c me:2; beside c me:3 | 30000 0 0 plain write read me:1 me:2 me:3 | nil | ALL
+a stray that reads, write; one that writes, read | read a me:2; write b me:2 | 30000 0 0 write read me:1 me:2 | nil | a: me:1:write=1 mode=write for 30000; b: me:1=1 mode=read for 30000; Rb:me:1: "1" for 30000
+a stray without end | HSET a me:2 1; HSET b mode write me:2:write 1 | 30000 0 0 plain write me:1 me:2 | nil | a: me:1=1 for 30000; b: me:1:write=1 mode=write for 30000
+an own stray among readers, read | read a you:1; beside a me:2 | 30000 0 0 read plain me:1 me:2 | nil | a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000
+an own stray among readers, write | read a you:1; beside a me:2 | 30000 0 0 write plain me:1 me:2 | [1 20000] | a: me:2=1 mode=read you:1=1 for 20000; Ra:me:2: "1" for 20000; Ra:you:1: "1" for 20000
+others read, read | read a you:1; read b you:2 | 30000 0 0 read read me:1 | nil | a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 mode=read you:2=1 for 30000; Rb:me:1: "1" for 30000; Rb:you:2: "1" for 20000
+others read for longer, read | read a you:1 | 10000 0 0 read plain me:1 | nil | a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: me:1=1 for 10000
+others read without end, read | HSET a mode read you:1 1; SET Ra:you:1 1 PX 20000 | 30000 0 0 read plain me:1 | nil | a: me:1=1 mode=read you:1=1 for -1; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000 | | | a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000; b: me:1=1 for 30000
+what a reader with a longer lease left | HSET a mode read me:1 1 you:1 1; PEXPIRE a 90000; SET Ra:me:1 1 PX 90000; SET Ra:you:1 1 PX 20000 | 10000 0 0 read plain me:2 me:1 | nil | a: me:2=1 mode=read you:1=1 for 20000; Ra:me:2: "1" for 10000; Ra:you:1: "1" for 20000; b: me:2=1 for 10000 | rw a 00
+a dead reader, write | HSET a mode read you:1 1; PEXPIRE a 20000 | 30000 0 0 write plain me:1 | nil | a: me:1:write=1 mode=write for 30000; b: me:1=1 for 30000
+a dead reader and a live one, write | read a you:1; HSET a you:2 1 | 30000 0 0 write plain me:1 | [1 20000] | a: mode=read you:1=1 you:2=1 for 20000; Ra:you:1: "1" for 20000
+a dead reader, read | HSET a mode read you:1 1; PEXPIRE a 20000 | 30000 0 0 read plain me:1 | nil | a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; b: me:1=1 for 30000 | | | a: me:1=1 mode=read for 30000; Ra:me:1: "1" for 30000; b: me:1=1 for 30000
+reads twice, the first key has ended | HSET a mode read you:1 2; PEXPIRE a 20000; SET {a}:you:1:rwlock_timeout:2 1 PX 20000 | 30000 0 0 write plain me:1 | [1 20000] | a: mode=read you:1=2 for 20000; {a}:you:1:rwlock_timeout:2: "1" for 20000
+gathers what is before | plain b you:1 | 30000 10000 0 plain plain read me:1 | [2 20000] | a: me:1=1 for 10000; b: you:1=1 for 20000
+gathers beside readers | read a you:1; plain b you:1 | 30000 10000 0 read plain me:1 | [2 20000] | a: me:1=1 mode=read you:1=1 for 20000; Ra:me:1: "1" for 10000; Ra:you:1: "1" for 20000; b: you:1=1 for 20000
+gathers on, with the time that is left | plain a me:2; write b me:2; plain c you:1 | 30000 10000 0 plain write plain me:1 me:2 | [3 20000] | a: me:1=1 for 10000; b: me:1:write=1 mode=write for 10000; c: you:1=1 for 20000
+gathers nothing | plain a you:1; plain b you:2 | 30000 10000 0 plain plain me:1 | [1 20000] | a: you:1=1 for 20000; b: you:2=1 for 20000
+gathers, takes no token | plain b you:1; SET Ta 5 | 30000 10000 1 plain plain read me:1 | [2 20000] | a: me:1=1 for 10000; Ta: "5" for -1; b: you:1=1 for 20000
+all, after it has gathered | HSET a me:2 1; PEXPIRE a 10000; HSET b mode write me:2:write 1; PEXPIRE b 10000; HSET c mode read me:2 1; PEXPIRE c 10000; SET Rc:me:2 1 PX 10000 | 30000 10000 0 plain write read me:1 me:2 | nil | ALL
+tokens | SET Ta 9007199254740992; SET Tb 41; SET Tc 7 | 30000 0 1 plain write read me:1 | ["9007199254740993" "42" "7"] | ALL; Ta: "9007199254740993" for -1; Tb: "42" for -1; Tc: "7" for -1 | | ["9007199254740994" "43" "7"] | ALL; Ta: "9007199254740994" for -1; Tb: "43" for -1; Tc: "7" for -1
+the first tokens | | 30000 0 1 plain write read me:1 | ["1" "1" "1"] | ALL; Ta: "1" for -1; Tb: "1" for -1; Tc: "1" for -1 | | ["2" "2" "1"] | ALL; Ta: "2" for -1; Tb: "2" for -1; Tc: "1" for -1
+the last counter is no number | SET Tb x | 30000 0 1 plain write me:1 | !ERR value is not an integer | Ta: "1" for -1; Tb: "x" for -1 | | | Ta: "2" for -1; Tb: "x" for -1
+no token left | SET Tb 9223372036854775807; plain a me:2 | 30000 0 1 plain write me:1 me:2 | !ERR increment or decrement would overflow | a: me:2=1 for 20000; Ta: "1" for -1; Tb: "9223372036854775807" for -1 | | | a: me:2=1 for 20000; Ta: "2" for -1; Tb: "9223372036854775807" for -1
+a reader's counter is no number | SET Tb x | 30000 0 1 plain read me:1 | !ERR value is not an integer | Ta: "1" for -1; Tb: "x" for -1 | | | Ta: "2" for -1; Tb: "x" for -1
+a reader's counter is no string | HSET Tb x 1 | 30000 0 1 plain read me:1 | !WRONGTYPE | Ta: "1" for -1; Tb: x=1 for -1 | | | Ta: "2" for -1; Tb: x=1 for -1
+a string, plain | SET b hello | 30000 0 0 plain plain me:1 | !WRONGTYPE | b: "hello" for -1
+a list, write | RPUSH b hello; PEXPIRE b 20000 | 30000 0 1 read write me:1 | !WRONGTYPE | b: list for 20000
+a string, after one that is kept | plain a me:1; SET c hello | 30000 10000 0 plain plain read me:1 | !WRONGTYPE | a: me:1=1 for 20000; c: "hello" for -1
+
+several_release:
+all | plain a me:1; write b me:1; read c me:1 | plain write read me:1 | [3 3 1] | | a 00; rw b 01; rw c 00 | nil
+under the name of any | plain a me:2; write b me:1; read c me:3 | plain write read me:1 me:2 me:3 | [3 3 1] | | a 00; rw b 01; rw c 00 | nil
+two names at once | HSET a me:1 1 me:2 1; PEXPIRE a 20000; read b me:1; beside b me:2 | plain read me:1 me:2 | [2 2 1] | | a 00; rw b 00 | nil
+the first is missing | write b me:1 | plain write read me:1 | [1 1 1] | | rw b 01 | nil
+others have all but the last | plain a you:1; write b you:1; read c me:1 | plain write read me:1 | [1 1 1] | a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000 | rw c 00 | nil
+none | | plain write read me:1 | nil
+others have all | plain a you:1; write b you:1; read c you:1 | plain write read me:1 me:2 | nil | a: you:1=1 for 20000; b: mode=write you:1:write=1 for 20000; c: mode=read you:1=1 for 20000; Rc:you:1: "1" for 20000
+counters are kept | plain a me:1; write b me:1; SET Ta 5; SET Tb 6 | plain write me:1 | [2 2 1] | Ta: "5" for -1; Tb: "6" for -1 | a 00; rw b 01 | nil
+others still read one | plain a me:1; read b you:1; beside b me:1 | plain read me:1 | [2 1 1] | b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000 | a 00 | nil
+others still read all | read a you:1; beside a me:1; read b you:1; beside b me:1 | read read me:1 | [2 0 -1] | a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000; b: mode=read you:1=1 for 20000; Rb:you:1: "1" for 20000 | | nil
+others read, for much less | HSET a mode read me:1 1 you:1 1; PEXPIRE a 30000; SET Ra:me:1 1 PX 30000; SET Ra:you:1 1 PX 10000 | read plain me:1 | [1 0 -1] | a: mode=read you:1=1 for 10000; Ra:you:1: "1" for 10000 | rw a 00 | nil
+the other readers are dead | HSET a mode read me:1 1 you:1 1; PEXPIRE a 20000; SET Ra:me:1 1 PX 20000 | read plain me:1 | [1 1 1] | | rw a 00 | nil
+one of the other readers is dead | read a you:1; HSET a me:1 1 you:2 1; SET Ra:me:1 1 PX 20000 | read plain me:1 | [1 0 -1] | a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000 | | nil
+a writer beside readers | read a you:1; HSET a mode write me:1:write 1 | write plain me:1 | [1 1 1] | a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000 | rw a 01 | nil
+a reader beside a writer | read a me:1; HSET a mode write you:1:write 1 | read plain me:1 | [1 0 -1] | a: mode=write you:1:write=1 for 20000 | | nil
+a reader whose record is gone | SET Ra:me:1 1 PX 90000 | read plain me:2 me:1 | nil
+a plain lock, read | plain a me:1 | read plain me:1 | nil | a: me:1=1 for 20000
+no locks between locks | SET a hello; RPUSH b hello; plain c me:1 | read plain plain me:1 | [1 1 1] | a: "hello" for -1; b: list for -1 | c 00 | nil
+no locks at all | SET a hello; RPUSH b hello | plain write me:1 | nil | a: "hello" for -1; b: list for -1
+
+several_renew:
+all | plain a me:1; write b me:1; read c me:1 | 30000 me:1 plain write read | 1 | ALL
+not shortened | plain a me:1; write b me:1; read c me:1 | 10000 me:1 plain write read | 1 | a: me:1=1 for 20000; b: me:1:write=1 mode=write for 20000; c: me:1=1 mode=read for 20000; Rc:me:1: "1" for 20000
+gets its end back | HSET a me:1 1; HSET b mode write me:1:write 1; HSET c mode read me:1 1; PEXPIRE c 20000; SET Rc:me:1 1 | 30000 me:1 plain write read | 1 | ALL
+gets its reader's key back | HSET a mode read me:1 1; PEXPIRE a 20000 | 30000 me:1 read | 1 | a: me:1=1 mode=read for 30000; Ra:me:1: "1" for 30000
+the record of readers has no end | HSET a mode read me:1 1 you:1 1; SET Ra:me:1 1 PX 20000 | 30000 me:1 read | 1 | a: me:1=1 mode=read you:1=1 for -1; Ra:me:1: "1" for 30000
+beside readers | read a you:1; HSET a me:1 1; SET Ra:me:1 1 PX 10000 | 30000 me:1 read | 1 | a: me:1=1 mode=read you:1=1 for 30000; Ra:me:1: "1" for 30000; Ra:you:1: "1" for 20000
+the last is lost | plain a me:1; read b me:1 | 30000 me:1 plain read plain | 0 | a: me:1=1 for 20000; b: me:1=1 mode=read for 20000; Rb:me:1: "1" for 20000
+the first is another's | plain a you:1; write b me:1 | 30000 me:1 plain write | 0 | a: you:1=1 for 20000; b: me:1:write=1 mode=write for 20000
+a writer who is a reader by now | plain a me:1; read b me:1 | 30000 me:1 plain write | 0 | a: me:1=1 for 20000; b: me:1=1 mode=read for 20000; Rb:me:1: "1" for 20000
+gone | | 30000 me:1 plain write read | 0
+the last is a string | plain a me:1; SET b hello | 30000 me:1 plain write | 0 | a: me:1=1 for 20000; b: "hello" for -1
+`
 
 // While the server is out of memory no set can be taken or gathered, whichever lock comes first. A
 // set that is held can be taken once more, and released.
@@ -416,16 +230,15 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	e := listen(t, s, severalChannels()...)
-	fill := func(on bool) { s.do(t, "CONFIG", "SET", "maxmemory", map[bool]string{true: "1", false: "0"}[on]) }
 	wants := []string{"plain plain plain", "plain write read", "read plain write", "write read plain", "read read read"}
 	for _, want := range wants {
-		for _, given := range []string{"", "SET Ta 5; SET Tb 6; SET Tc 7", plainBy("you:1", "b"), writtenBy("you:1", "b"), readBy("you:1", "c")} {
+		for _, given := range []string{"", "SET Ta 5; SET Tb 6; SET Tc 7", "plain b you:1", "write b you:1", "read c you:1"} {
 			for _, how := range []string{"30000 0 0", "30000 10000 0", "30000 0 1", "30000 10000 1"} {
-				fill(false)
-				s.prepare(t, severalKeys(given))
+				s.fill(t, false)
+				s.prepare(t, given)
 				before := s.state(t)
-				fill(true)
-				reply := s.runSeveral(t, s.wire, callSeveral("several_acquire", how+" "+want+" me:1 me:2"))
+				s.fill(t, true)
+				reply := s.call(t, s.wire, "several_acquire", how+" "+want+" me:1 me:2")
 				require.Regexp(t, `^(!OOM .*|\[[23] 20000( 1)?\])$`, reply, "%s of %s, %s", want, given, how)
 				require.Equal(t, before, s.state(t), "%s of %s, %s: %s", want, given, how, reply)
 			}
@@ -434,14 +247,14 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 		names := strings.Fields(want)
 		var held []string
 		for i, name := range []string{"a", "b", "c"} {
-			held = append(held, map[string]func(holder, lock string) string{wantPlain: plainBy, wantRead: readBy, wantWrite: writtenBy}[names[i]]("me:1", name))
+			held = append(held, names[i]+" "+name+" me:1")
 		}
-		given := severalKeys(join(held...))
+		given := strings.Join(held, "; ")
 		for _, how := range []string{"30000 0 0", "30000 0 1"} {
-			fill(false)
+			s.fill(t, false)
 			s.prepare(t, given)
-			fill(true)
-			reply := s.runSeveral(t, s.wire, callSeveral("several_acquire", how+" "+want+" me:9 me:1"))
+			s.fill(t, true)
+			reply := s.call(t, s.wire, "several_acquire", how+" "+want+" me:9 me:1")
 			taken := 0
 			for key, value := range s.state(t) {
 				require.True(t, strings.HasPrefix(key, "redisson_lock_token:") || !strings.Contains(value, "for -1"), "%s of %s: %s, %s", want, given, key, reply)
@@ -450,28 +263,28 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 				}
 			}
 			require.Equal(t, 3, taken, "%s, %s: what it has", want, reply)
-			fill(false)
+			s.fill(t, false)
 			s.prepare(t, given)
-			fill(true)
-			require.Regexp(t, `^\[3 3 1\]$`, s.runSeveral(t, s.wire, callSeveral("several_release", want+" me:9 me:1")), want)
+			s.fill(t, true)
+			require.Regexp(t, `^\[3 3 1\]$`, s.call(t, s.wire, "several_release", want+" me:9 me:1"), want)
 			require.Len(t, e.heard(t), 3)
 			s.requireState(t, "")
 		}
 		if !strings.Contains(want, wantRead) {
-			fill(false)
+			s.fill(t, false)
 			s.prepare(t, given)
-			fill(true)
-			require.Equal(t, "1", s.runSeveral(t, s.wire, callSeveral("several_renew", "30000 me:1 "+want)))
+			s.fill(t, true)
+			require.Equal(t, "1", s.call(t, s.wire, "several_renew", "30000 me:1 "+want))
 			for key, value := range s.state(t) {
 				require.Contains(t, value, "for 30000", key)
 			}
 		}
 	}
-	fill(false)
-	s.prepare(t, severalKeys(join(readBy("you:1", "a"), "HSET a mode write me:1:write 1", plainBy("me:1", "b"))))
-	fill(true)
-	require.Equal(t, "[2 2 1]", s.runSeveral(t, s.wire, callSeveral("several_release", "write plain me:1")), "what is left becomes a reader's")
-	s.requireState(t, severalKeys(`a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`))
+	s.fill(t, false)
+	s.prepare(t, "read a you:1; HSET a mode write me:1:write 1; plain b me:1")
+	s.fill(t, true)
+	require.Equal(t, "[2 2 1]", s.call(t, s.wire, "several_release", "write plain me:1"), "what is left becomes a reader's")
+	s.requireState(t, `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`)
 }
 
 // has reports whether a holder has a lock. A reader whose own key is gone has none.
@@ -496,12 +309,12 @@ func TestScript_SeveralStoppedHalfway(t *testing.T) {
 	s := realScripts(t)
 	states := map[string]string{
 		"free":            "",
-		"ours":            join(plainBy("me:1", "a"), writtenBy("me:1", "b"), readBy("me:1", "c")),
-		"ours, not all":   join(writtenBy("me:1", "b")),
-		"another reads":   readBy("you:1", "c"),
-		"we read, too":    join(readBy("you:1", "c"), "HSET c me:1 1; SET Rc:me:1 1 PX 20000"),
-		"another's first": plainBy("you:1", "a"),
-		"another's last":  writtenBy("you:1", "c"),
+		"ours":            "plain a me:1; write b me:1; read c me:1",
+		"ours, not all":   "write b me:1",
+		"another reads":   "read c you:1",
+		"we read, too":    "read c you:1; beside c me:1",
+		"another's first": "plain a you:1",
+		"another's last":  "write c you:1",
 		"dead reader":     "HSET b mode read you:9 1; PEXPIRE b 20000",
 	}
 	calls := []string{
@@ -517,9 +330,9 @@ func TestScript_SeveralStoppedHalfway(t *testing.T) {
 			for state, given := range states {
 				for _, line := range calls {
 					script, args, _ := strings.Cut(line, " ")
-					s.prepare(t, severalKeys(given))
+					s.prepare(t, given)
 					before := s.state(t)
-					reply := s.runSeveral(t, w, callSeveral(script, args))
+					reply := s.call(t, w, script, args)
 					after := s.state(t)
 					told := fmt.Sprintf("%s, %s: %q became %q, reply %s", state, line, before, after, reply)
 					for key, value := range after {
@@ -550,25 +363,26 @@ func TestScript_SeveralReleaseForbidden(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	e := listen(t, s, severalChannels()...)
-	given := severalKeys(join(plainBy("me:1", "a"), writtenBy("me:1", "b"), plainBy("me:1", "c")))
-	release := callSeveral("several_release", "plain write plain me:1")
+	given := "plain a me:1; write b me:1; plain c me:1"
+	release := func(w *wire) string { return s.call(t, w, "several_release", "plain write plain me:1") }
+	const first, second, third = "redisson_lock__channel:{a}", "redisson_rwlock:{b}", "redisson_lock__channel:{c}"
 
 	s.prepare(t, given)
-	reply := s.runSeveral(t, s.as(t, "-hgetall"), release) // only read-write locks need it
+	reply := release(s.as(t, "-hgetall")) // only read-write locks need it
 	require.Regexp(t, "^!.*(NOPERM|can't|permission|ACL)", reply)
-	require.Equal(t, []string{release.parts[0].Channel + " 00", release.parts[2].Channel + " 00"}, e.heard(t))
+	require.Equal(t, []string{first + " 00", third + " 00"}, e.heard(t))
 	require.NotContains(t, s.state(t), "a")
 	require.NotContains(t, s.state(t), "c")
 
 	s.prepare(t, given)
-	reply = s.runSeveral(t, s.as(t, "-publish"), release)
+	reply = release(s.as(t, "-publish"))
 	require.Regexp(t, `^\[3 0 -1 ".*(NOPERM|can't|permission|ACL).*"\]$`, reply, "a text, not an error")
 	s.requireState(t, "")
 
 	s.prepare(t, given)
-	reply = s.runSeveral(t, s.as(t, "resetchannels", "&"+release.parts[1].Channel), release)
+	reply = release(s.as(t, "resetchannels", "&"+second))
 	require.Regexp(t, `^\[3 1 1 ".*(NOPERM|can't|permission|ACL|channel).*"\]$`, reply, "one message is allowed")
-	require.Equal(t, []string{release.parts[1].Channel + " 01"}, e.heard(t))
+	require.Equal(t, []string{second + " 01"}, e.heard(t))
 	s.requireState(t, "")
 }
 
@@ -635,7 +449,7 @@ func TestScript_SeveralWithoutMemoryOvertakesNobody(t *testing.T) {
 	waits := func(id string) string {
 		return s.show(s.run(t, s.wire, "acquire", []string{"a"}, []string{"30000", "0", "w " + id + " 50000 d", "w:" + id}))
 	}
-	s.prepare(t, plainBy("x:1", "b"))
+	s.prepare(t, "plain b x:1")
 	require.Equal(t, "[2 20000]", set("1"))
 	s.do(t, "HSET", "a", "x:2", "1")
 	require.Equal(t, "-1", waits("1"))

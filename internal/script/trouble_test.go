@@ -11,28 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While the server is out of memory no lock can be taken, but locks that are held can be renewed
-// and, above all, released.
+// While the server is out of memory no lock can be taken. Scripts that renew, look at or end a hold
+// run all the same: see onBoth.
 func TestScript_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	e := listen(t, s, theChannel)
-	for _, tokens := range []string{"0", "1"} {
-		s.do(t, "CONFIG", "SET", "maxmemory", "0")
-		s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000; SET T 5")
-		s.do(t, "CONFIG", "SET", "maxmemory", "1")
-		run := func(script string, args ...string) string {
-			return s.eval(t, s.wire, script, keysOf(script, args), args)
-		}
-		s.requireReply(t, "!OOM", s.eval(t, s.wire, "acquire", []string{"another", theCounter}, []string{"30000", tokens, "me:1"}))
-		s.requireState(t, `L: me:1=1 for 20000; T: "5" for -1`)
-		require.Equal(t, "[]", run("renew", "30000", "me:1"))
-		require.Contains(t, run("inspect"), "me:1")
-		s.requireState(t, `L: me:1=1 for 30000; T: "5" for -1`)
-		require.Equal(t, "1", run("release", "me:2", "me:1"))
-		require.Equal(t, []string{theChannel + " 00"}, e.heard(t))
-		s.requireState(t, `T: "5" for -1`)
-		s.prepare(t, "")
+	s.prepare(t, "SET T 5")
+	s.fill(t, true)
+	for _, call := range []string{
+		"acquire 30000 0 me:1", "acquire 30000 1 me:1", "readwrite_acquire read 30000 0 me:1", "readwrite_acquire read 30000 1 me:1",
+		"readwrite_acquire write 30000 0 me:1", "readwrite_acquire write 30000 1 me:1",
+	} {
+		script, args, _ := strings.Cut(call, " ")
+		s.requireReply(t, "!OOM", s.call(t, s.wire, script, args), call)
+		s.requireState(t, `T: "5" for -1`, call)
 	}
 }
 
@@ -71,10 +63,10 @@ func TestScript_HolderAsksWithoutMemory(t *testing.T) {
 			if strings.HasPrefix(script, "readwrite") {
 				s.do(t, "HSET", key, "mode", "write")
 			}
-			s.do(t, "CONFIG", "SET", "maxmemory", "1")
+			s.fill(t, true)
 			require.Contains(t, take(), `"1"`, "%s %s: the token", script, holder)
 			require.Contains(t, s.show(s.do(t, "HKEYS", key)), "a:2", "%s %s", script, holder)
-			s.do(t, "CONFIG", "SET", "maxmemory", "0")
+			s.fill(t, false)
 		}
 	}
 }
@@ -97,14 +89,14 @@ func TestScript_FairManagerInTheQueueHasMemory(t *testing.T) {
 		}
 		// The deadline of the first place moves: a client of Redisson has left.
 		s.do(t, "ZADD", fairKeys.Deadlines, strconv.FormatInt(s.now(t)+3*fairLife, 10), "a:1:f")
-		s.do(t, "CONFIG", "SET", "maxmemory", "1")
+		s.fill(t, true)
 		x.ID, x.Joins, x.Others = 2, []uint64{2}, []uint64{9}
 		require.NotContains(t, s.runFair(t, s.wire, script, x, 10000, 0), "OOM", script)
 		require.Contains(t, s.show(s.do(t, "LRANGE", fairKeys.Queue, "0", "-1")), `"a:2:f"`, script)
 		require.Contains(t, s.show(s.do(t, "HKEYS", fairKeys.Lock)), holder)
 		x.Manager, x.ID = "c", 1
 		s.requireReply(t, "!OOM", s.runFair(t, s.wire, "fair_acquire", x, 10000, 0))
-		s.do(t, "CONFIG", "SET", "maxmemory", "0")
+		s.fill(t, false)
 	}
 }
 
@@ -129,14 +121,14 @@ func TestScript_ReleaseWithoutPublish(t *testing.T) {
 	s := realScripts(t)
 	for _, rules := range [][]string{{"-publish"}, {"resetchannels", "&others:*"}} {
 		t.Run(rules[0], func(t *testing.T) {
-			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L me:1")
 			w := s.as(t, rules...)
 			reply := s.eval(t, w, "release", []string{theLock}, []string{"me:1"})
 			require.Regexp(t, `^".*(NOPERM|can't|permission).*"$`, reply, "a text, not an error")
 			s.requireState(t, "")
 			require.Equal(t, "nil", s.eval(t, w, "release", []string{theLock}, []string{"me:1"}))
 
-			s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+			s.prepare(t, "plain L me:1")
 			require.Equal(t, "1", s.eval(t, w, "force", []string{theLock}, []string{"me:1"}))
 			s.requireState(t, "")
 		})
@@ -148,7 +140,7 @@ func TestScript_WithoutNumsub(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	w := s.as(t, "-pubsub|numsub")
-	s.prepare(t, "HSET L me:1 1; PEXPIRE L 20000")
+	s.prepare(t, "plain L me:1")
 	keys := []string{theLock, theCounter}
 	require.Equal(t, "-1", s.eval(t, w, "transfer", keys[:1], []string{"30000", "0", "me:2", "me:1"}))
 	require.Equal(t, `[-1 "1"]`, s.eval(t, w, "transfer", keys, []string{"30000", "1", "me:3", "me:2"}))
@@ -171,8 +163,7 @@ func TestScript_WithoutTime(t *testing.T) {
 	w := s.as(t, "-time")
 	s.prepare(t, "")
 	for _, script := range []string{"permits_acquire", "permits_release"} {
-		op := permitOp{name: "p", n: 1, limit: 1, life: 30000, most: 1, holders: []string{"a1"}}
-		require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.runPermits(t, w, script, op), script)
+		require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.call(t, w, script, "1/1 a1"), script)
 	}
 	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.eval(t, w, "permits_return", []string{"p", "{p}:timeout"}, nil))
 	u := *s
@@ -192,9 +183,9 @@ func TestScript_StoppedHalfway(t *testing.T) {
 	s := realScripts(t)
 	states := map[string]string{
 		"free":        "",
-		"ours":        "HSET L me:1 1; PEXPIRE L 20000",
+		"ours":        "plain L me:1",
 		"ours longer": "HSET L me:1 1; PEXPIRE L 50000",
-		"another's":   "HSET L you:1 1; PEXPIRE L 20000",
+		"another's":   "plain L you:1",
 	}
 	for _, denied := range strings.Fields("exists hexists pttl incrby get hset hdel pexpire del publish pubsub hgetall") {
 		t.Run(denied, func(t *testing.T) {
@@ -204,11 +195,10 @@ func TestScript_StoppedHalfway(t *testing.T) {
 					"acquire 30000 0 me:1", "acquire 30000 2 me:1", "acquire 30000 0 me:2 me:1", "acquire 30000 2 me:2 me:1",
 					"transfer 30000 0 me:2 me:1", "transfer 30000 2 me:2 me:1", "release me:1", "renew 30000 me:1",
 				} {
-					words := strings.Fields(call)
-					script, args := words[0], words[1:]
+					script, args, _ := strings.Cut(call, " ")
 					s.prepare(t, given)
 					before := s.state(t)[theLock]
-					reply := s.eval(t, w, script, keysOf(script, args), args)
+					reply := s.call(t, w, script, args)
 					after := s.state(t)[theLock]
 					msg := fmt.Sprintf("%s, %s: %q became %q, reply %s", state, call, before, after, reply)
 					require.False(t, strings.HasSuffix(after, "for -1"), msg)
@@ -239,29 +229,13 @@ func TestScript_StoppedHalfway(t *testing.T) {
 func TestScript_RefusedManagerJoinsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	s.prepare(t, "HSET L b:1 1; PEXPIRE L 20000")
-	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	s.prepare(t, "plain L b:1")
+	s.fill(t, true)
 	require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "a", id: 1, deaf: true}))
 	require.Equal(t, "b:1=1 for 20000 a/d", s.line(t))
 	s.do(t, "DEL", theLock)
 	require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "a", id: 2, deaf: true}))
-	s.do(t, "CONFIG", "SET", "maxmemory", "0")
-}
-
-// A set whose answer was lost takes what it has once more, without memory.
-func TestScript_SetHasMemoryForWhatItHas(t *testing.T) {
-	t.Parallel()
-	s := realScripts(t)
-	s.prepare(t, "HSET L a:1 1; PEXPIRE L 20000")
-	s.do(t, "CONFIG", "SET", "maxmemory", "1")
-	ask := func(holders ...string) string {
-		return s.eval(t, s.wire, "several_acquire", []string{theLock}, append([]string{"30000", "0", "0", "1", "plain", "-", ""}, holders...))
-	}
-	s.requireReply(t, "nil", ask("a:2", "a:1"))
-	s.requireState(t, `L: a:2=1 for 30000`)
-	s.do(t, "DEL", theLock)
-	s.requireReply(t, "!OOM", ask("a:3", "a:2"))
-	s.do(t, "CONFIG", "SET", "maxmemory", "0")
+	s.fill(t, false)
 }
 
 // commands returns how many commands a server has run since the last call.
@@ -283,24 +257,19 @@ func TestScript_RecordOfLargeNumbers(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
 	for _, given := range []string{
-		"HSET L mode read created 300000; PEXPIRE L 90000",
-		"HSET L mode read created 300000 me:1 1; PEXPIRE L 90000; SET R:me:1 1 PX 20000",
+		"HSET KEY mode read created 300000; PEXPIRE KEY 90000",
+		"HSET KEY mode read created 300000 me:1 1; PEXPIRE KEY 90000; SET RKEY:me:1 1 PX 20000",
 	} {
 		for _, call := range []string{
 			"readwrite_acquire write 30000 0 me:2 me:1", "readwrite_acquire read 30000 0 me:2 me:1", "readwrite_transfer write 30000 0 me:2 me:1",
-			"readwrite_transfer read 30000 0 me:2 me:1", "readwrite_release me:2 me:1", "several_acquire", "several_release",
+			"readwrite_transfer read 30000 0 me:2 me:1", "readwrite_release me:2 me:1", "several_acquire 30000 0 0 write me:2 me:1",
+			"several_release write me:2 me:1",
 		} {
-			s.prepare(t, readersKeys(given))
+			script, args, _ := strings.Cut(call, " ")
+			key := map[bool]string{true: "a", false: "L"}[strings.HasPrefix(script, "several")]
+			s.prepare(t, strings.ReplaceAll(given, "KEY", key))
 			s.commands(t)
-			args := strings.Fields(call)
-			switch args[0] {
-			case "several_acquire":
-				s.run(t, s.wire, args[0], []string{theLock}, []string{"30000", "0", "0", "1", "write", rwPrefix, "", "me:2", "me:1"})
-			case "several_release":
-				s.run(t, s.wire, args[0], []string{theLock}, []string{"1", "write", rwChannel, rwPrefix, "", "me:2", "me:1"})
-			default:
-				s.eval(t, s.wire, args[0], rwKeys(args[0], args[1:]), args[1:])
-			}
+			s.call(t, s.wire, script, args)
 			require.Less(t, s.commands(t), 5000, "%s, %s", given, call)
 		}
 	}

@@ -401,82 +401,54 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A cluster that has lost most of its masters goes on with the others. An answer of a node that
-// knows more of the cluster comes first.
-func TestNodes_LayoutOfTheRest(t *testing.T) {
-	c, n := newFakeCluster(t)
-	rest := slotsReply("a:A:RA", "a:A:RA", "a:A:RA")
-	for _, node := range c.known {
-		node.says(rest)
-	}
-	c.known["c:1"].says(ours)
-	for range 20 {
-		layout := look(t, n)
-		require.Equal(t, []string{"a:1", "b:1", "c:1"}, addrsOf(layout))
-	}
-	c.known["c:1"].says(slotsReply("x:X", "y:Y"))
-	layout := look(t, n)
-	require.Equal(t, []string{"a:1"}, addrsOf(layout))
-	require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure)
-}
-
-// Of nodes that know few shards of the cluster, the one that knows the most counts.
-func TestNodes_LayoutOfTheRestThatKnowsMost(t *testing.T) {
-	c, _ := newFakeCluster(t)
-	for range 20 { // in random order
-		for _, node := range c.known {
-			node.says(slotsReply("a:A", "b:B", "c:C", "d:D", "e:E"))
+// A cluster that has lost most of its masters goes on with the others. An answer of a node that knows
+// more of the cluster comes first. Another cluster is followed if that one answers at the addresses
+// of most masters. Where answers do not agree a look fails.
+func TestNodes_Layout(t *testing.T) {
+	rest, half, five := slotsReply("a:A:RA", "a:A:RA", "a:A:RA"), slotsReply("a:A", "b:B"), slotsReply("a:A", "b:B", "c:C", "d:D", "e:E")
+	renewed, halfRenewed, alone := slotsReply("c:X", "b:Y", "a:Z"), slotsReply("a:X", "b:Y"), "*0\r\n"
+	for name, one := range map[string]struct {
+		before  string   // what all say at first
+		a, b, c string   // what they say then; empty: it is down
+		want    []string // nil: errStranger
+	}{
+		"most are gone, and one does not know":   {ours, rest, rest, ours, []string{"a:1 A", "b:1 B", "c:1 C"}},
+		"most are gone":                          {ours, rest, rest, slotsReply("x:X", "y:Y"), []string{"a:1 A"}},
+		"of those that know few, one knows more": {five, slotsReply("a:A"), half, slotsReply("c:C"), []string{"a:1 A", "b:1 B"}},
+		"all were replaced":                      {ours, renewed, renewed, "", []string{"c:1 X", "b:1 Y", "a:1 Z"}},
+		"two other clusters":                     {ours, renewed, slotsReply("p:P", "q:Q"), "", nil},
+		"nodes that are alone":                   {ours, alone, alone, "", nil},
+		"half were replaced":                     {half, halfRenewed, "-LOADING\r\n", "", nil},
+		"both were replaced":                     {half, halfRenewed, halfRenewed, "", []string{"a:1 X", "b:1 Y"}},
+	} {
+		for range 10 { // in random order
+			c, _ := newFakeCluster(t)
+			for _, node := range c.known {
+				node.says(one.before)
+			}
+			n := nodesOf(c, func(string) (rueidis.Client, error) { return nil, errors.New("nobody listens there") })
+			look(t, n)
+			for addr, answer := range map[string]string{"a:1": one.a, "b:1": one.b, "c:1": one.c} {
+				if c.known[addr].says(answer); answer == "" {
+					delete(c.known, addr)
+				}
+			}
+			layout, err := layoutOnce(t, n)
+			if one.want == nil {
+				require.ErrorIs(t, err, errStranger, name)
+				continue
+			}
+			require.NoError(t, err, name)
+			var got []string
+			for _, s := range layout {
+				got = append(got, s.Addr+" "+s.Nodes[0])
+			}
+			require.Equal(t, one.want, got, name)
+			if name == "most are gone" {
+				require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure, name)
+			}
 		}
-		n := nodesOf(c, nil)
-		look(t, n)
-		c.known["a:1"].says(slotsReply("a:A"))
-		c.known["b:1"].says(slotsReply("a:A", "b:B"))
-		c.known["c:1"].says(slotsReply("c:C"))
-		layout := look(t, n)
-		require.Equal(t, []string{"a:1", "b:1"}, addrsOf(layout))
 	}
-}
-
-// If the nodes of most masters are of another cluster, the one that was known is gone.
-func TestNodes_LayoutAfterAllServersWereReplaced(t *testing.T) {
-	c, n := newFakeCluster(t)
-	renewed := slotsReply("c:X", "b:Y", "a:Z")
-	c.known["a:1"].says(renewed)
-	look(t, n)
-	delete(c.known, "c:1")
-
-	// Nodes of two other clusters do not agree which one to follow.
-	c.known["b:1"].says(slotsReply("p:P", "q:Q"))
-	_, err := layoutOnce(t, n)
-	require.ErrorIs(t, err, errStranger)
-
-	c.known["b:1"].says(renewed)
-	layout := look(t, n)
-	require.Equal(t, []string{"c:1", "b:1", "a:1"}, addrsOf(layout))
-
-	// A node that is alone is of no cluster that could be followed.
-	c.known["a:1"].says("*0\r\n")
-	c.known["b:1"].says("*0\r\n")
-	_, err = layoutOnce(t, n)
-	require.ErrorIs(t, err, errStranger)
-}
-
-// Another cluster is not followed while it answers at half of the masters' addresses only.
-func TestNodes_LayoutAfterHalfOfTheServersWereReplaced(t *testing.T) {
-	c, _ := newFakeCluster(t)
-	delete(c.known, "c:1")
-	a, b, renewed := c.known["a:1"], c.known["b:1"], slotsReply("a:X", "b:Y")
-	a.says(slotsReply("a:A", "b:B"))
-	b.says(slotsReply("a:A", "b:B"))
-	n := nodesOf(c, nil)
-	look(t, n)
-	a.says(renewed)
-	b.says("-LOADING\r\n")
-	_, err := layoutOnce(t, n)
-	require.ErrorIs(t, err, errStranger)
-	b.says(renewed)
-	layout := look(t, n)
-	require.Equal(t, []string{"X"}, layout[0].Nodes)
 }
 
 // Another cluster is not followed if the look ends before all nodes have answered. Those that have

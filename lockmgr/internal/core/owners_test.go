@@ -14,26 +14,15 @@ import (
 func TestOwner_ManyRequests(t *testing.T) {
 	const n = 60_000
 	life := func(explicit bool) time.Duration {
-		m := New(Config{
-			Lease: time.Hour, RetryTime: time.Hour, PassCount: 1 << 20, PassTime: time.Hour, PollMax: time.Hour, PollBlind: time.Hour,
-			TrustSubscribers: true, MaxLocks: 10,
-		})
-		answer := func(out []Effect) {
-			for _, e := range out {
-				if run, ok := e.(Run); ok && run.Op.Verb != VerbRelease {
-					m.Step(0, &Replies{Replies: []Reply{{Op: run.Op, ID: run.Op.ID, Ran: Yes, OK: true}}}, nil)
-				}
-			}
-		}
-		lock := func(id, owner uint64, name string) *Request {
-			r := &Request{Name: name, ID: id, Ends: Forever}
+		s := newScripted()
+		lock := func(id, owner uint64) *Request {
+			r := &Request{ID: id}
 			if owner != 0 {
 				r.As(owner)
 			}
-			answer(m.Step(0, Lock{r}, nil))
-			return r
+			return s.lock(r)
 		}
-		stranger := lock(1, 1, "a")
+		stranger := lock(1, 1)
 		require.Equal(t, reqGranted, stranger.state)
 		begin := time.Now()
 		var waiting []*Request
@@ -42,16 +31,16 @@ func TestOwner_ManyRequests(t *testing.T) {
 			if explicit {
 				owner = 2
 			}
-			waiting = append(waiting, lock(3+i, owner, "a"))
+			waiting = append(waiting, lock(3+i, owner))
 		}
 		for _, r := range waiting[:n/2] { // the oldest leave
-			m.Step(0, Cancel{r}, nil)
+			s.step(Cancel{r})
 		}
-		answer(m.Step(0, Unlock{Request: stranger}, nil)) // the owner re-enters with all remaining requests
+		s.step(Unlock{Request: stranger}) // the owner re-enters with all remaining requests
 		require.Equal(t, reqGranted, waiting[n/2].state)
 		took := time.Since(begin)
 		if explicit {
-			require.Zero(t, m.Stats().Waiting)
+			require.Zero(t, s.m.Stats().Waiting)
 		}
 		return took
 	}

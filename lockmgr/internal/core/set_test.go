@@ -113,26 +113,15 @@ func TestSet_HeldSets(t *testing.T) {
 // command still runs late. So its number is looked for after a release that has removed a record.
 func TestSet_SplitAcquire(t *testing.T) {
 	for split, looked := range map[bool]int{false: 0, true: 1} {
-		m := New(Config{Lease: time.Second, RetryTime: time.Second, SuspectTime: time.Second, MaxLocks: 10})
-		var sent *Op
-		step := func(ev Event) {
-			for _, e := range m.Step(0, ev, nil) {
-				if run, ok := e.(Run); ok {
-					sent = run.Op
-				}
-			}
-		}
-		answer := func(r Reply) {
-			r.Op, r.ID, r.Split = sent, sent.ID, split
-			step(&Replies{Replies: []Reply{r}})
-		}
+		s := newScripted()
+		s.m.cfg.SuspectTime, s.silent = time.Second, true
 		request := &Request{Name: "a+b", ID: 1, Kind: Several, Ends: Forever}
-		step(LockSet{Request: request, Items: itemsOf("a+b")})
-		answer(Reply{Ran: Maybe, Err: errUnanswered})
-		step(Cancel{request})
-		require.Equal(t, VerbRelease, sent.Verb)
-		answer(Reply{Ran: Yes, OK: true, Partly: true})
-		n := m.known("a+b", true)
+		s.step(LockSet{Request: request, Items: itemsOf("a+b")})
+		s.reply(Reply{Ran: Maybe, Err: errUnanswered, Split: split})
+		s.step(Cancel{request})
+		require.Equal(t, VerbRelease, s.unanswered[0].Verb)
+		s.reply(Reply{Ran: Yes, OK: true, Partly: true, Split: split})
+		n := s.m.known("a+b", true)
 		strays := 0
 		if n != nil {
 			strays = n.entry.upkeep().unknown.strays()

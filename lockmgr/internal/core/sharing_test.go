@@ -15,6 +15,8 @@ type scripted struct {
 
 	most, taken int   // how many entries it grants, unless that is zero
 	subscribers int64 // what its answers say
+	silent      bool  // the test answers: see reply
+	unanswered  []*Op
 }
 
 func newScripted() *scripted {
@@ -28,9 +30,20 @@ func (s *scripted) step(ev Event) {
 	for _, e := range s.m.Step(s.now, ev, nil) {
 		if run, ok := e.(Run); ok {
 			s.ops = append(s.ops, *run.Op)
+			if s.silent {
+				s.unanswered = append(s.unanswered, run.Op)
+				continue
+			}
 			s.step(&Replies{Replies: []Reply{{Op: run.Op, ID: run.Op.ID, Ran: Yes, OK: s.grants(run.Op), TTL: time.Hour, Subscribers: s.subscribers}}})
 		}
 	}
+}
+
+// reply answers the oldest command that a silent server has got.
+func (s *scripted) reply(r Reply) {
+	r.Op = s.unanswered[0]
+	r.ID, s.unanswered = r.Op.ID, s.unanswered[1:]
+	s.step(&Replies{Replies: []Reply{r}})
 }
 
 // grants reports whether the server does what it is asked to.
@@ -50,6 +63,13 @@ func (s *scripted) grants(op *Op) bool {
 func (s *scripted) lock(r *Request) *Request {
 	r.Name, r.Ends = "a", Forever
 	s.step(Lock{r})
+	return r
+}
+
+// lockPermit asks for one of many permits.
+func (s *scripted) lockPermit(many int64, id uint64, once bool) *Request {
+	r := &Request{Name: "p", Kind: Permits, ID: id, Ends: Forever, Once: once}
+	s.step(LockPermits{r, 1, many})
 	return r
 }
 
@@ -87,62 +107,4 @@ func TestReader_CostDoesNotGrowWithOthers(t *testing.T) {
 		}
 	}
 	require.Less(t, ratio, 4.0*times, "as many times as long, for %d times as many readers", times)
-}
-
-// pair is a kind that two owners have at a time, each with an entry of its own.
-type pair struct{ usual }
-
-const pairKind Kind = MostKinds - 1
-
-var _ = register(pairKind, pair{})
-
-func (pair) entries() int                  { return 2 }
-func (pair) waitsFor(*Request, *Hold) bool { return false }
-func (pair) details(n *name) *details      { return new(pairs).dropped(n) }
-
-// pairs is the special state of a name of the kind: a name with several entries has an index.
-type pairs struct {
-	plain
-	index
-	noDetails details
-}
-
-func (p *pairs) dropped(n *name) *details {
-	p.reset(n)
-	p.asks = 1
-	p.noDetails = details{special: p, index: &p.index}
-	return &p.noDetails
-}
-
-// A kind may have several entries of a name. They serve one queue, in order.
-func TestName_WithSeveralEntries(t *testing.T) {
-	s := newScripted()
-	var requests []*Request
-	for id := range uint64(4) {
-		requests = append(requests, s.lock(&Request{Kind: pairKind, ID: id + 1}))
-	}
-	states := func() (out []requestState) {
-		for _, r := range requests {
-			out = append(out, r.state)
-		}
-		return out
-	}
-	require.Equal(t, []requestState{reqGranted, reqGranted, reqQueued, reqQueued}, states())
-	require.NotEqual(t, requests[0].Hold.Number, requests[1].Hold.Number)
-	require.Equal(t, 2, s.m.Stats().Watched, "each entry is renewed by itself")
-	s.step(Unlock{Request: requests[1]})
-	require.Equal(t, []requestState{reqGranted, reqDone, reqGranted, reqQueued}, states(), "an entry passes on")
-	s.step(Cancel{requests[3]})
-	s.step(Unlock{Request: requests[0]})
-	require.Equal(t, 1, s.m.Stats().Held, "the other entry stays")
-	require.Equal(t, VerbRelease, s.ops[len(s.ops)-1].Verb)
-	s.step(Unlock{Request: requests[2]})
-	require.Zero(t, s.m.Stats().Names)
-	var acquired []uint64
-	for _, op := range s.ops {
-		if op.Verb == VerbAcquire {
-			acquired = append(acquired, op.Number)
-		}
-	}
-	require.Len(t, acquired, 2)
 }

@@ -414,7 +414,7 @@ func (n *node) readiness(l *lockName) {
 	if n.w.opt.Kind == core.Several || n.w.opt.Kind == core.Fair {
 		return // one connection serves several waits; who is next is not checked
 	}
-	ready := &n.ready[l.index].since
+	ready := &n.ready[l.index]
 	is := n.w.server.Subscribed(l.channel, n.pubsub.channels[l.index].line.id) && slices.ContainsFunc(n.waiting, func(c *call) bool {
 		return c.name == l && !c.req.Once
 	})

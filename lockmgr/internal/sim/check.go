@@ -210,9 +210,9 @@ func (w *world) checkRun(n *node, l *lockName) {
 		return
 	}
 	for _, o := range w.nodes {
-		if o != n && o.ready[l.index].since < l.run[0] {
+		if o != n && o.ready[l.index] < l.run[0] {
 			w.violated("bounded run", "%s: %d grants of %s while %s has been waiting since %v", n.label, len(l.run), l.key, o.label,
-				o.ready[l.index].since)
+				o.ready[l.index])
 		}
 	}
 	l.run = append(l.run[:0], l.run[1:]...)
@@ -230,14 +230,14 @@ func (w *world) checkTurn(c *call, rec *record) {
 	ended := l.run[len(l.run)-1]
 	for _, o := range w.nodes {
 		// A manager that stands back itself, or has just begun to wait, may miss its turn.
-		if o != n && o.ready[l.index].since < ended-w.set.latency && o.grantedAt[l.index] < ended-4*w.set.core.BackTime {
+		if o != n && o.ready[l.index] < ended-w.set.latency && o.grantedAt[l.index] < ended-4*w.set.core.BackTime {
 			// Another manager may be late once or twice, or take the message for that of another
 			// release, but not three times in a row.
 			if rec.first++; rec.first < 3 {
 				return
 			}
 			w.violated("others first", "%s: %s again after a run of %d, and %s has been waiting since %v", n.label, c, run, o.label,
-				o.ready[l.index].since)
+				o.ready[l.index])
 		}
 	}
 }
@@ -254,10 +254,10 @@ func (w *world) turnOf(n *node, l *lockName) {
 
 // learn notes what a reply says of other subscribers.
 func (n *node) learn(rec *record, name int, r *core.Reply, a answer) {
-	if r.Op.Verb != core.VerbTransfer || !n.w.set.core.TrustSubscribers || a.subscribers < 0 {
+	if r.Op.Verb != core.VerbTransfer || !n.w.set.core.TrustSubscribers || a.Subscribers < 0 {
 		return
 	}
-	others := a.subscribers
+	others := a.Subscribers
 	if n.pubsub.wants(n.w.names[name]) {
 		others-- // one is this manager; it counts itself even before the server does
 	}

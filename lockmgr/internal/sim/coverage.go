@@ -2,13 +2,15 @@ package sim
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
-// Coverage counts what has happened. An invariant proves nothing about a case that never happens.
+// Coverage counts what has happened. An invariant proves nothing about a case that never happens. A
+// tag is the name of what should happen in a large run.
 type Coverage struct {
 	Steps           uint64
 	Faults          [40]uint64
@@ -16,29 +18,29 @@ type Coverage struct {
 	Notices         [16]uint64
 	Ends            [numEnds]uint64
 	Phases          [6][6]uint64 // transitions, when asked for
-	Reentries       uint64
-	GrantedToNobody uint64
-	Foreign         uint64
-	Tokens          uint64
-	LateRuns        uint64
-	Strays          uint64
-	WaitedInSilence uint64
-	HeardForced     uint64
-	Merged          uint64
-	Hopeless        uint64
-	Adopted         uint64
-	JoinedByRelease uint64 // releases that joined the line
-	CounterFailed   uint64
+	Extensions      uint64       `counts:"extension"` // answers to prolongations
+	Shortened       uint64       // deadlines that have moved back
+	Reentries       uint64       `counts:"re-entry"`
+	GrantedToNobody uint64       `counts:"grant to nobody"`
+	Foreign         uint64       `counts:"foreign holder"`
+	Tokens          uint64       `counts:"token"`
+	LateRuns        uint64       `counts:"late run"`
+	Strays          uint64       `counts:"record of a late acquire"`
+	WaitedInSilence uint64       `counts:"wait for a silent server"`
+	HeardForced     uint64       `counts:"removal heard by the holder"`
+	Merged          uint64       `counts:"messages merged"`
+	Hopeless        uint64       `counts:"lease too short"`
+	Adopted         uint64       `counts:"owner adopted"`
+	CounterFailed   uint64       `counts:"failed for the counter"`
+	JoinedByRelease uint64       // releases that joined the line
+	Keeps           uint64       // grants with KeepFor
+	Reserved        uint64       // releases that left the record
 	Sets            SetCoverage
 	Permits         PermitsCoverage
 	Fair            FairCoverage
-	Kind            core.Kind // of the run
-	Keeps           uint64    // grants with KeepFor
-	Reserved        uint64    // releases that left the record
-	Extensions      uint64    // answers to prolongations
-	Shortened       uint64    // deadlines that have moved back
 	Shards          ShardCoverage
 	Sharded         bool
+	Kind            core.Kind // of the run
 }
 
 // The effects, the five scripts first.
@@ -79,45 +81,32 @@ var phaseNames = [6]string{"idle", "asking", "waiting", "held", "passing", "rele
 
 // Add adds another run's counts.
 func (c *Coverage) Add(o *Coverage) {
-	c.Steps += o.Steps
-	c.Reentries += o.Reentries
-	c.GrantedToNobody += o.GrantedToNobody
-	c.Foreign += o.Foreign
-	c.Tokens += o.Tokens
-	c.LateRuns += o.LateRuns
-	c.Strays += o.Strays
-	c.WaitedInSilence += o.WaitedInSilence
-	c.HeardForced += o.HeardForced
-	c.Merged += o.Merged
-	c.Hopeless += o.Hopeless
-	c.Adopted += o.Adopted
-	c.JoinedByRelease += o.JoinedByRelease
-	c.CounterFailed += o.CounterFailed
-	c.Sets.add(&o.Sets)
-	c.Permits.add(&o.Permits)
-	c.Fair.add(&o.Fair)
-	c.Keeps += o.Keeps
-	c.Reserved += o.Reserved
-	c.Extensions += o.Extensions
-	c.Shortened += o.Shortened
-	c.Shards.add(&o.Shards)
-	c.Sharded = c.Sharded || o.Sharded
-	c.Kind = max(c.Kind, o.Kind)
-	for i := range c.Faults {
-		c.Faults[i] += o.Faults[i]
+	c.Sharded, c.Kind = c.Sharded || o.Sharded, max(c.Kind, o.Kind)
+	addCounts(reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem())
+}
+
+// addCounts adds all counts of a value to those of another one.
+func addCounts(to, from reflect.Value) {
+	switch to.Kind() {
+	case reflect.Uint64:
+		to.SetUint(to.Uint() + from.Uint())
+	case reflect.Array:
+		for i := range to.Len() {
+			addCounts(to.Index(i), from.Index(i))
+		}
+	case reflect.Struct:
+		for i := range to.NumField() {
+			addCounts(to.Field(i), from.Field(i))
+		}
 	}
-	for i := range c.Effects {
-		c.Effects[i] += o.Effects[i]
-	}
-	for i := range c.Notices {
-		c.Notices[i] += o.Notices[i]
-	}
-	for i := range c.Ends {
-		c.Ends[i] += o.Ends[i]
-	}
-	for i := range c.Phases {
-		for j := range c.Phases[i] {
-			c.Phases[i][j] += o.Phases[i][j]
+}
+
+// tagged calls f with the name and the value of each field that has a tag.
+func tagged(counts any, f func(name string, n uint64)) {
+	v := reflect.ValueOf(counts)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("counts"); name != "" {
+			f(name, v.Field(i).Uint())
 		}
 	}
 }
@@ -156,7 +145,7 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 		}
 	}
 	if c.Sharded {
-		c.Shards.each(f)
+		tagged(c.Shards, f)
 		return // the other cases are those of each kind
 	}
 	for i, name := range effectNames {
@@ -177,30 +166,16 @@ func (c *Coverage) each(f func(name string, n uint64)) {
 		f("grant with KeepFor", c.Keeps)
 		f("record left by a release", c.Reserved)
 	}
-	f("extension", c.Extensions)
-	f("re-entry", c.Reentries)
-	f("grant to nobody", c.GrantedToNobody)
-	f("foreign holder", c.Foreign)
-	f("token", c.Tokens)
-	f("late run", c.LateRuns)
-	f("record of a late acquire", c.Strays)
-	f("wait for a silent server", c.WaitedInSilence)
-	f("removal heard by the holder", c.HeardForced)
-	f("messages merged", c.Merged)
-	f("lease too short", c.Hopeless)
-	f("owner adopted", c.Adopted)
-	f("failed for the counter", c.CounterFailed)
-	if c.Kind == core.Exclusive || c.Kind == core.ReadWrite {
+	tagged(*c, f)
+	switch c.Kind {
+	case core.Exclusive, core.ReadWrite:
 		f("line joined by a release", c.JoinedByRelease)
-	}
-	if c.Kind == core.Several {
-		c.Sets.each(f)
-	}
-	if c.Kind == core.Permits {
-		c.Permits.each(f)
-	}
-	if c.Kind == core.Fair {
-		c.Fair.each(f)
+	case core.Several:
+		tagged(c.Sets, f)
+	case core.Permits:
+		tagged(c.Permits, f)
+	case core.Fair:
+		tagged(c.Fair, f)
 	}
 }
 

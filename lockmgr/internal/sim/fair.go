@@ -332,34 +332,13 @@ func (r *redisson) end() {
 
 // FairCoverage counts what has happened to fair locks.
 type FairCoverage struct {
-	Told    uint64 // grants by message
-	Front   uint64 // grants in memory while the place was in the queue
-	GaveWay uint64 // transfers that have given the lock back
-	Missing uint64 // answers that a place is gone
-	Places  uint64 // subscriptions to the channel of a place
-	Dropped uint64 // places that were lost although somebody waited
-	GaveUp  uint64 // threads of Redisson that gave up
-}
-
-func (c *FairCoverage) add(o *FairCoverage) {
-	c.Told += o.Told
-	c.Front += o.Front
-	c.GaveWay += o.GaveWay
-	c.Missing += o.Missing
-	c.Places += o.Places
-	c.Dropped += o.Dropped
-	c.GaveUp += o.GaveUp
-}
-
-func (c *FairCoverage) each(f func(name string, n uint64)) {
-	f("granted by message", c.Told)
-	f("granted at the front", c.Front)
-	f("gave way", c.GaveWay)
-	f("place missing", c.Missing)
-	f("channel of a place", c.Places)
-	f("place lost", c.Dropped)
-	f("Redisson gave up", c.GaveUp)
-	f("phase passing→waiting", c.GaveWay)
+	Told    uint64 `counts:"granted by message"`   // grants by message
+	Front   uint64 `counts:"granted at the front"` // grants in memory while the place was in the queue
+	GaveWay uint64 `counts:"gave way"`             // transfers that have given the lock back
+	Missing uint64 `counts:"place missing"`        // answers that a place is gone
+	Places  uint64 `counts:"channel of a place"`   // subscriptions to the channel of a place
+	Dropped uint64 `counts:"place lost"`           // places that were lost although somebody waited
+	GaveUp  uint64 `counts:"Redisson gave up"`     // threads of Redisson that gave up
 }
 
 // never says that nobody stands back, and that a manager that waits has a place, which a release

@@ -155,7 +155,7 @@ func (exclusive) run(c *command) (answer, error) {
 		w, l := c.n.w, c.name
 		l.strays[place] = max(l.strays[place], w.now+c.sent.Waits+2*w.set.core.GrantLease)
 	}
-	if c.verb == core.VerbRelease && a.ok && c.reserveMs > 0 {
+	if c.verb == core.VerbRelease && a.OK && c.reserveMs > 0 {
 		c.reserved()
 	}
 	if keeps {

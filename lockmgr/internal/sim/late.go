@@ -136,7 +136,7 @@ func (n *node) holdBack(first *command) {
 	w.after(d, func() {
 		n.backlog = nil
 		for _, c := range b.commands {
-			c.answer(answer{ran: core.Maybe, err: errTimeout})
+			c.answer(failure(core.Maybe, errTimeout))
 		}
 		w.runLate(b.commands...)
 	})

@@ -55,29 +55,18 @@ type command struct {
 
 // An answer is the server's answer to a command, or the client's if none came.
 type answer struct {
-	reply       core.Reply // what package wire has read, or zero; faults change the fields below only
-	ran         core.Ran
-	err         error
-	final       bool
-	ok          bool
-	kept        bool
-	partly      bool
-	gathered    bool
-	otherKind   bool
-	ttl         int64
-	limit       int64
-	subscribers int64
-	token       int64
-	front       uint64
-	mixed       bool
-	missing     bool
-	gaveWay     bool
-	sentAt      time.Duration
-	shard       int // the number of the one that it came from
+	core.Reply
+	sentAt time.Duration
+	shard  int // the number of the one that it came from
 
-	epoch, counterEpoch int // those of the name when the command ran
-	set                 setAnswer
+	epoch, counterEpoch int        // those of the name when the command ran
+	epochs              partEpochs // those of the names of a set
 }
+
+// failure is the answer to a command that failed, and refusal to one that would fail again.
+func failure(ran core.Ran, err error) answer { return answer{Reply: core.Reply{Ran: ran, Err: err}} }
+
+func refusal(err error) answer { return answer{Reply: core.Reply{Ran: core.No, Err: err, Final: true}} }
 
 // owner returns the field of a number of this manager in the record.
 func (n *node) owner(id uint64) string {
@@ -193,7 +182,7 @@ func (c *command) send() {
 		if w.fate.Percent(30) {
 			timeout = w.fate.Between(0, timeout)
 		}
-		w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+		w.after(timeout, func() { c.answer(failure(core.Maybe, errTimeout)) })
 	}
 	refuse := func(a answer) {
 		if there+back >= timeout {
@@ -222,31 +211,31 @@ func (c *command) send() {
 		silence()
 		w.after(timeout, func() { w.runLate(c) })
 	case w.strikes(RefusedForNow):
-		refuse(answer{ran: core.No, err: errLoading})
+		refuse(failure(core.No, errLoading))
 	case w.strikes(RefusedFinal):
-		refuse(answer{ran: core.No, err: errNoPerm, final: true})
+		refuse(refusal(errNoPerm))
 	default:
 		if there+back >= timeout {
-			w.after(timeout, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+			w.after(timeout, func() { c.answer(failure(core.Maybe, errTimeout)) })
 		}
 		var arrive func()
 		arrive = func() {
 			if w.silent(c.at) {
 				c.at.stopped = append(c.at.stopped, c)
-				w.queue.Put(max(w.now, c.sentAt+timeout), func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+				w.queue.Put(max(w.now, c.sentAt+timeout), func() { c.answer(failure(core.Maybe, errTimeout)) })
 				return
 			}
 			if c.at.down {
-				a := answer{ran: core.Maybe, err: errConn}
+				a := failure(core.Maybe, errConn)
 				if w.fate.Percent(50) {
-					a = answer{ran: core.No, err: errLoading}
+					a = failure(core.No, errLoading)
 				}
 				w.after(back, func() { c.answer(a) })
 				return
 			}
 			if c.redirected(arrive) {
 				if late := c.sentAt + timeout; late > w.now {
-					w.queue.Put(late, func() { c.answer(answer{ran: core.Maybe, err: errTimeout}) })
+					w.queue.Put(late, func() { c.answer(failure(core.Maybe, errTimeout)) })
 				}
 				return
 			}
@@ -268,11 +257,11 @@ func (c *command) run() answer {
 	w := c.n.w
 	s := w.server
 	if c.at.down {
-		return answer{ran: core.Maybe, err: errConn}
+		return failure(core.Maybe, errConn)
 	}
 	w.readClock()
 	if c.n.refuses(c.name, c.verb) {
-		return answer{ran: core.No, err: errNoPerm, final: true}
+		return refusal(errNoPerm)
 	}
 	before := c.end()
 	s.Full = c.oom
@@ -282,13 +271,13 @@ func (c *command) run() answer {
 	}
 	a, err := c.name.rules.run(c)
 	if c.verb == core.VerbAcquire {
-		c.mayBeRefused(a.ok || err != nil)
-		if a.ok {
+		c.mayBeRefused(a.OK || err != nil)
+		if a.OK {
 			w.turnOf(c.n, c.name)
 		}
 	}
 	s.Full, s.Refused = false, nil
-	a.epoch, a.counterEpoch, a.set.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
+	a.epoch, a.counterEpoch, a.epochs = c.name.epoch, c.name.counterEpoch, c.name.partEpochs()
 	w.watchRecord(c.name)
 	c.ran(&a, err, before)
 	if c.verb == core.VerbRelease && c.name.kind == core.Permits {
@@ -322,14 +311,14 @@ func (c *command) end() (ends []time.Duration) {
 func (c *command) ran(a *answer, err error, before []time.Duration) {
 	if c.answered {
 		for i, l := range c.name.bases() {
-			c.ranLate(l, err == nil && (a.ok || c.gatherMs > 0), before[i])
+			c.ranLate(l, err == nil && (a.OK || c.gatherMs > 0), before[i])
 		}
 		return
 	}
 	if c.name.isSet() {
 		c.checkWhole(a, err)
 	}
-	if a.ok && (c.verb == core.VerbAcquire || c.verb == core.VerbTransfer) {
+	if a.OK && (c.verb == core.VerbAcquire || c.verb == core.VerbTransfer) {
 		c.name.stray = nil
 	}
 }
@@ -353,15 +342,7 @@ func (c *command) refusals() map[string]resp.Error {
 func (c *command) exec() (a answer, err error) {
 	c.n.w.runAt(c.name.shard)
 	r := c.n.w.server.Reply(c.n.label, &c.sent)
-	a = answer{
-		reply: r, ran: r.Ran, err: r.Err, final: r.Final, ok: r.OK, kept: r.Kept, partly: r.Partly, gathered: r.Gathered, otherKind: r.OtherKind,
-		ttl: int64(r.TTL / ms), limit: r.Limit, subscribers: r.Subscribers, token: r.Token,
-		front: r.Front, mixed: r.Mixed, missing: r.Missing, gaveWay: r.GaveWay,
-	}
-	if c.name.isSet() {
-		a.set = setAnswer{item: r.Item, tokens: r.Tokens}
-	}
-	if r.Ran != core.Yes {
+	if a = (answer{Reply: r}); r.Ran != core.Yes {
 		err = r.Err
 	}
 	return a, err
@@ -381,18 +362,12 @@ func (c *command) answer(a answer) {
 func (c *command) again(a answer) {
 	n := c.n
 	a.sentAt, a.shard = c.sentAt, c.lane()
-	if w := n.w; a.err != nil && w.sharded() {
-		a.err = &shardError{a.shard, a.err}
+	if w := n.w; a.Err != nil && w.sharded() {
+		a.Err = &shardError{a.shard, a.Err}
 	}
 	n.mind(c.id, a)
-	var r core.Reply
-	if a.ran == core.Yes {
-		r = a.reply
-	}
-	r.Op, r.ID, r.Ran, r.OK, r.Subscribers, r.Token, r.Err, r.Final, r.Kept, r.OtherKind = c.op, c.id, a.ran, a.ok, a.subscribers, a.token, a.err, a.final, a.kept, a.otherKind
-	r.Front, r.Mixed, r.Missing, r.GaveWay = a.front, a.mixed, a.missing, a.gaveWay
-	r.TTL, r.Shard = time.Duration(a.ttl)*ms, uint8(a.shard)
-	r.Partly, r.Gathered, r.Limit, r.Item, r.Tokens = a.partly, a.gathered, a.limit, a.set.item, a.set.tokens
+	r := a.Reply
+	r.Op, r.ID, r.Shard = c.op, c.id, uint8(a.shard)
 	if r.Joined {
 		n.w.cover.JoinedByRelease++
 	}
@@ -437,13 +412,13 @@ func (n *node) accept(r *core.Reply) {
 		n.flight[i] = slices.Delete(n.flight[i], at, at+1)
 		n.heardServer(i, &a)
 		rec := &n.record[i]
-		if a.ran != core.Yes {
+		if a.Ran != core.Yes {
 			n.trouble[i] = n.w.now
 		}
-		if a.ran == core.Yes && a.kept || a.ran == core.No && n.w.names[i].kind != core.Exclusive {
+		if a.Ran == core.Yes && a.Kept || a.Ran == core.No && n.w.names[i].kind != core.Exclusive {
 			n.keepNumbers(n.w.names[i], r.Op)
 		}
-		if x := r.Op.PlaceOp; a.ran == core.Yes && x != nil && r.Op.Kind != core.Fair {
+		if x := r.Op.PlaceOp; a.Ran == core.Yes && x != nil && r.Op.Kind != core.Fair {
 			for _, place := range x.Join { // each command with an answer named it to find the record of a grant
 				delete(n.numbers.spent[i], place)
 			}
@@ -456,28 +431,28 @@ func (n *node) accept(r *core.Reply) {
 		}
 		if n.w.names[i].kind == core.Permits && r.Op.Verb == core.VerbAcquire {
 			g := &n.gathers[i]
-			if g.answered(r.ID, &a); a.ran == core.Yes && !a.gathered {
+			if g.answered(r.ID, &a); a.Ran == core.Yes && !a.Gathered {
 				g.on = false // another manager gathers
 			}
 		}
 		n.ears[i].answered(r)
-		if a.gaveWay {
+		if a.GaveWay {
 			n.w.cover.Fair.GaveWay++
 		}
-		if a.missing {
+		if a.Missing {
 			n.w.cover.Fair.Missing++
 		}
-		if a.ran == core.Yes && !a.ok && !a.kept && !a.gaveWay && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
+		if a.Ran == core.Yes && !a.OK && !a.Kept && !a.GaveWay && (r.Op.Verb == core.VerbTransfer || r.Op.Verb == core.VerbRenew) {
 			n.refused(n.w.names[i], r.Op)
 		}
-		if a.ran != core.Yes || !a.ok {
+		if a.Ran != core.Yes || !a.OK {
 			continue
 		}
 		n.told[i] = told{}
 		rec.rest(&a, r.Op.Sent, r.Op.Lease, r.Op.Verb != core.VerbRenew)
-		if a.set.tokens != nil {
-			rec.ofTokens, rec.tokens = a.set.epochs, a.set.tokens
-		} else if a.token != 0 {
+		if a.Tokens != nil {
+			rec.ofTokens, rec.tokens = a.epochs, a.Tokens
+		} else if a.Token != 0 {
 			rec.tokenEpoch, rec.counterEpoch = a.epoch, a.counterEpoch
 		}
 		n.learn(rec, i, r, a)
@@ -489,7 +464,7 @@ func (n *node) accept(r *core.Reply) {
 // the deadline still rests on the earlier script.
 func (r *record) rest(a *answer, sent, lease time.Duration, anew bool) {
 	if until := sent + lease - lease/100; anew || until >= r.until {
-		r.epoch, r.ofParts, r.until = a.epoch, a.set.epochs, until
+		r.epoch, r.ofParts, r.until = a.epoch, a.epochs, until
 	}
 }
 
@@ -507,12 +482,12 @@ func (n *node) refused(l *lockName, op *core.Op) {
 }
 
 func (a *answer) String() string {
-	if a.ran != core.Yes {
-		return fmt.Sprintf("%v (%v)", a.ran, a.err)
+	if a.Ran != core.Yes {
+		return fmt.Sprintf("%v (%v)", a.Ran, a.Err)
 	}
-	s := fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d err=%v", a.ok, a.ttl, a.subscribers, a.token, a.err)
-	if a.front != 0 || a.missing || a.gaveWay {
-		s += fmt.Sprintf(" front=%d missing=%v gaveway=%v", a.front, a.missing, a.gaveWay)
+	s := fmt.Sprintf("ok=%v ttl=%d subscribers=%d token=%d err=%v", a.OK, int64(a.TTL/ms), a.Subscribers, a.Token, a.Err)
+	if a.Front != 0 || a.Missing || a.GaveWay {
+		s += fmt.Sprintf(" front=%d missing=%v gaveway=%v", a.Front, a.Missing, a.GaveWay)
 	}
 	return s
 }

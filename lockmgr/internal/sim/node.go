@@ -38,13 +38,13 @@ type node struct {
 	dead    bool
 
 	pubsub  pubsub
-	flight  [][]uint64 // the scripts in flight, by name
-	record  []record   // by name: what is known from the last good reply
-	answers []minded   // those that the core has not got yet
-	held    []*hold    // those that have not ended for the core
-	waiting []*call    // pending ones whose Lock event the core has seen, in order
-	ticking bool       // the last event was a Tick
-	ready   []readyAt  // by name: since when others can know that it waits
+	flight  [][]uint64      // the scripts in flight, by name
+	record  []record        // by name: what is known from the last good reply
+	answers []minded        // those that the core has not got yet
+	held    []*hold         // those that have not ended for the core
+	waiting []*call         // pending ones whose Lock event the core has seen, in order
+	ticking bool            // the last event was a Tick
+	ready   []time.Duration // by name: since when others can know that it waits
 
 	grantedAt []time.Duration // by name: the newest grant
 	chain     []int           // by name: scripts since the last event that was no answer
@@ -87,14 +87,12 @@ type record struct {
 	knows                    bool          // the last reply that counts subscribers showed others
 }
 
-type readyAt struct{ since time.Duration }
-
 func (w *world) addNode() *node {
 	i := int(w.lastLabel)
 	w.lastLabel++
 	n := &node{
 		w: w, index: len(w.nodes), id: i, label: string(rune('A'+i%26)) + nonZero(i/26), born: w.now, timerAt: never,
-		flight: make([][]uint64, len(w.names)), record: make([]record, len(w.names)), ready: make([]readyAt, len(w.names)),
+		flight: make([][]uint64, len(w.names)), record: make([]record, len(w.names)), ready: make([]time.Duration, len(w.names)),
 		grantedAt: make([]time.Duration, len(w.names)), chain: make([]int, len(w.names)),
 		forbidden: make([]ban, len(w.names)), trouble: make([]time.Duration, len(w.names)), believed: make([]time.Duration, len(w.names)), passedBy: make([]passedBy, len(w.names)), ears: make([]ear, len(w.names)),
 		gathers: make([]gathering, len(w.names)), gives: make([]giveBack, len(w.names)),
@@ -119,7 +117,7 @@ func (w *world) addNode() *node {
 		w.struck(Drift)
 	}
 	for i := range n.ready {
-		n.ready[i].since = never
+		n.ready[i] = never
 	}
 	n.pubsub.init(n)
 	cfg := w.set.core

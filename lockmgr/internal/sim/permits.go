@@ -173,7 +173,7 @@ func (c *command) checkTaken(a *answer, err error) {
 		if got > 0 {
 			w.violated(rule, "%s: the try for %v has got %d permits and failed: %v", c.n.label, c.owners, got, err)
 		}
-	case a.ok:
+	case a.OK:
 		if got != c.permits {
 			w.violated(rule, "%s: the try for %v has got %d permits of %d", c.n.label, c.owners, got, c.permits)
 		}
@@ -341,27 +341,11 @@ func (w *world) takeAway(l *lockName, n *node) {
 
 // PermitsCoverage counts what has happened to permits.
 type PermitsCoverage struct {
-	Many           uint64 // grants of several
-	Gathers        uint64 // tries that were refused and kept something
-	GatheredGrants uint64 // tries that were granted while they gathered
-	TakenAway      uint64 // holds whose permits an administrator gave back
-	Forgotten      uint64 // counters that a release removed
-}
-
-func (c *PermitsCoverage) add(o *PermitsCoverage) {
-	c.Many += o.Many
-	c.Gathers += o.Gathers
-	c.GatheredGrants += o.GatheredGrants
-	c.TakenAway += o.TakenAway
-	c.Forgotten += o.Forgotten
-}
-
-func (c *PermitsCoverage) each(f func(name string, n uint64)) {
-	f("several permits granted", c.Many)
-	f("permits gathered", c.Gathers)
-	f("permits granted after gathering", c.GatheredGrants)
-	f("permits taken away", c.TakenAway)
-	f("counters forgotten", c.Forgotten)
+	Many           uint64 `counts:"several permits granted"`         // grants of several
+	Gathers        uint64 `counts:"permits gathered"`                // tries that were refused and kept something
+	GatheredGrants uint64 `counts:"permits granted after gathering"` // tries that were granted while they gathered
+	TakenAway      uint64 `counts:"permits taken away"`              // holds whose permits an administrator gave back
+	Forgotten      uint64 `counts:"counters forgotten"`              // counters that a release removed
 }
 
 func (permits) never(what string) bool {

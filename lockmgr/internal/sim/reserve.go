@@ -52,7 +52,7 @@ func (c *command) checkKept(a *answer, before []holder) {
 	if len(before) == 0 && len(w.holders(l)) > 0 { // of this manager, or of the first one in the line
 		l.reservedUntil = 0 // the record has ended by itself
 	}
-	if !a.ok || !w.isReserved(l) || len(before) == 0 {
+	if !a.OK || !w.isReserved(l) || len(before) == 0 {
 		return
 	}
 	switch after := w.holders(l); {

@@ -178,13 +178,6 @@ func (h *hold) epochOn(l *lockName) int {
 	return h.epoch
 }
 
-// A setAnswer is what an answer to a command for a set has beside that of others.
-type setAnswer struct {
-	epochs partEpochs // when it ran
-	tokens []int64
-	item   int
-}
-
 // foreignKind chooses as what kind of lock a client of another library takes a name.
 func (w *world) foreignKind(l *lockName) kind {
 	if w.madeFor != nil && w.load.Percent(w.set.others) {
@@ -335,7 +328,7 @@ func (n *node) checkGather(c *command) {
 // answeredSet notes the answer to a command for a set.
 func (n *node) answeredSet(name int, r *core.Reply, a *answer) {
 	if g := &n.gathers[name]; r.Op.Verb == core.VerbAcquire {
-		if g.answered(r.ID, a); a.ran == core.Yes && !a.gathered && g.got == 0 {
+		if g.answered(r.ID, a); a.Ran == core.Yes && !a.Gathered && g.got == 0 {
 			g.on = false // it has nothing to keep
 		}
 	}
@@ -345,7 +338,7 @@ func (n *node) answeredSet(name int, r *core.Reply, a *answer) {
 // answered notes the answer to a try. One that has got all names, or has changed nothing, keeps
 // nothing.
 func (g *gathering) answered(id uint64, a *answer) {
-	if a.ok || id == g.first && (a.ran == core.No || a.otherKind) {
+	if a.OK || id == g.first && (a.Ran == core.No || a.OtherKind) {
 		g.on = false
 	}
 }
@@ -355,13 +348,13 @@ func (g *gathering) answered(id uint64, a *answer) {
 func (c *command) checkWhole(a *answer, err error) {
 	const rule = "all or nothing"
 	w, cover := c.n.w, &c.n.w.cover.Sets
-	if c.verb == core.VerbRenew && err == nil && !a.ok {
+	if c.verb == core.VerbRenew && err == nil && !a.OK {
 		cover.lost(c)
 	}
-	if c.verb == core.VerbRelease && a.partly {
+	if c.verb == core.VerbRelease && a.Partly {
 		cover.PartReleases++
 	}
-	if a.otherKind {
+	if a.OtherKind {
 		cover.OtherKinds++
 	}
 	if c.verb != core.VerbAcquire {
@@ -378,7 +371,7 @@ func (c *command) checkWhole(a *answer, err error) {
 		if got > 0 {
 			w.violated(rule, "%s: the try for %v has got %d names and failed: %v", c.n.label, c.owners, got, err)
 		}
-	case a.ok:
+	case a.OK:
 		if got < len(c.name.parts) {
 			w.violated(rule, "%s: the try for %v has got %d names of %d", c.n.label, c.owners, got, len(c.name.parts))
 		}
@@ -388,7 +381,7 @@ func (c *command) checkWhole(a *answer, err error) {
 	case got > 0 && (c.gatherMs == 0 || last > w.server.Now+time.Duration(c.gatherMs)*ms):
 		w.violated(rule, "%s: the try for %v was refused, and has got %d names until %v", c.n.label, c.owners, got, last)
 	default:
-		if a.set.item > 1 {
+		if a.Item > 1 {
 			cover.RefusedLater++
 		}
 		if got > 0 {
@@ -409,8 +402,8 @@ func (g *giveBack) answered(verb core.Verb, a *answer) {
 	case verb == core.VerbAcquire:
 		*g = giveBack{}
 	case verb == core.VerbRelease:
-		g.partly = a.ran == core.Yes && a.partly && !g.unsure
-		g.unsure = g.unsure || a.ran != core.Yes
+		g.partly = a.Ran == core.Yes && a.Partly && !g.unsure
+		g.unsure = g.unsure || a.Ran != core.Yes
 	}
 }
 
@@ -426,14 +419,14 @@ func (n *node) checkVerified(l *lockName) {
 
 // SetCoverage counts what has happened to sets.
 type SetCoverage struct {
-	Grants         uint64
-	Gathers        uint64 // tries that were refused and kept something
-	GatheredGrants uint64 // tries that were granted while the set gathered
-	RefusedLater   uint64 // tries that were refused for another name than the first one
-	PartLosses     uint64 // renewals that were refused although a name was still there
-	PartReleases   uint64 // releases that found some names only
-	OtherKinds     uint64 // tries that were refused because a name is of another kind
-	OwnMeetings    uint64 // requests that failed because their owner has a name of a set
+	Grants         uint64 `counts:"set granted"`
+	Gathers        uint64 `counts:"set gathers"`                  // tries that were refused and kept something
+	GatheredGrants uint64 `counts:"set granted after gathering"`  // tries that were granted while the set gathered
+	RefusedLater   uint64 `counts:"set refused for a later item"` // tries that were refused for another name than the first one
+	PartLosses     uint64 `counts:"set lost for some items"`      // renewals that were refused although a name was still there
+	PartReleases   uint64 `counts:"set released in part"`         // releases that found some names only
+	OtherKinds     uint64 `counts:"set refused for the kind"`     // tries that were refused because a name is of another kind
+	OwnMeetings    uint64 `counts:"owner has an item"`            // requests that failed because their owner has a name of a set
 }
 
 func (c *SetCoverage) lost(of *command) {
@@ -443,26 +436,4 @@ func (c *SetCoverage) lost(of *command) {
 			return
 		}
 	}
-}
-
-func (c *SetCoverage) add(o *SetCoverage) {
-	c.Grants += o.Grants
-	c.Gathers += o.Gathers
-	c.GatheredGrants += o.GatheredGrants
-	c.RefusedLater += o.RefusedLater
-	c.PartLosses += o.PartLosses
-	c.PartReleases += o.PartReleases
-	c.OtherKinds += o.OtherKinds
-	c.OwnMeetings += o.OwnMeetings
-}
-
-func (c *SetCoverage) each(f func(name string, n uint64)) {
-	f("set granted", c.Grants)
-	f("set gathers", c.Gathers)
-	f("set granted after gathering", c.GatheredGrants)
-	f("set refused for a later item", c.RefusedLater)
-	f("set lost for some items", c.PartLosses)
-	f("set released in part", c.PartReleases)
-	f("set refused for the kind", c.OtherKinds)
-	f("owner has an item", c.OwnMeetings)
 }

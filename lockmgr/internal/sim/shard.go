@@ -277,33 +277,13 @@ func (w *world) checkShard(c *call, err error) {
 
 // ShardCoverage counts what has happened in worlds with several shards.
 type ShardCoverage struct {
-	Redirected uint64 // commands that a shard has sent elsewhere
-	Reverted   uint64 // names that were set back by a failover
-	Survived   uint64 // names of a shard that failed over whose data stayed
-	Failed     uint64 // requests that failed because of their shard
-	Followed   uint64 // subscriptions that followed their slot
-	Beside     uint64 // grants while another shard was silent
-	Left       uint64 // shards that a manager has forgotten
-}
-
-func (c *ShardCoverage) add(o *ShardCoverage) {
-	c.Redirected += o.Redirected
-	c.Reverted += o.Reverted
-	c.Survived += o.Survived
-	c.Failed += o.Failed
-	c.Followed += o.Followed
-	c.Beside += o.Beside
-	c.Left += o.Left
-}
-
-func (c *ShardCoverage) each(f func(name string, n uint64)) {
-	f("command redirected", c.Redirected)
-	f("name reverted by a failover", c.Reverted)
-	f("name survived a failover", c.Survived)
-	f("request failed with its shard", c.Failed)
-	f("subscription followed", c.Followed)
-	f("grant beside a silent shard", c.Beside)
-	f("shard forgotten", c.Left)
+	Redirected uint64 `counts:"command redirected"`            // commands that a shard has sent elsewhere
+	Reverted   uint64 `counts:"name reverted by a failover"`   // names that were set back by a failover
+	Survived   uint64 `counts:"name survived a failover"`      // names of a shard that failed over whose data stayed
+	Failed     uint64 `counts:"request failed with its shard"` // requests that failed because of their shard
+	Followed   uint64 `counts:"subscription followed"`         // subscriptions that followed their slot
+	Beside     uint64 `counts:"grant beside a silent shard"`   // grants while another shard was silent
+	Left       uint64 `counts:"shard forgotten"`               // shards that a manager has forgotten
 }
 
 // noteBeside counts a grant while another shard is silent.

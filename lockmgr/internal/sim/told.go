@@ -33,7 +33,7 @@ func (n *node) waitsAt(l *lockName, shard int) {
 func (n *node) heardServer(name int, a *answer) {
 	h, now := &n.health[a.shard], n.w.now
 	n.waitsAt(n.w.names[name], a.shard)
-	if a.ran == core.Yes || a.final {
+	if a.Ran == core.Yes || a.Final {
 		h.lastGood, h.silentFrom = now, never
 		return
 	}

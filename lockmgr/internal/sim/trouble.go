@@ -68,13 +68,13 @@ func millis(d time.Duration) string { return strconv.FormatInt(max(1, int64(d/ms
 // readError returns the answer to a command whose script ended with an error.
 func (c *command) readError(a *answer) answer {
 	w := c.n.w
-	out := answer{ran: a.ran, err: a.err, final: a.final}
-	is := func(of string) bool { return strings.HasPrefix(a.err.Error(), of) }
+	out := answer{Reply: core.Reply{Ran: a.Ran, Err: a.Err, Final: a.Final}}
+	is := func(of string) bool { return strings.HasPrefix(a.Err.Error(), of) }
 	if c.tokens > 0 && (is(server.NotInteger) || is(server.Overflow) || is(server.WrongType) && w.areLocks(c.name)) {
-		out.err = fmt.Errorf("%w: %w", errCounter, a.err)
+		out.Err = fmt.Errorf("%w: %w", errCounter, a.Err)
 	}
 	if is(server.OOM) && w.fate.Percent(50) { // the client does not hear why
-		out.ran, out.final = core.Maybe, false
+		out.Ran, out.Final = core.Maybe, false
 	}
 	return out
 }

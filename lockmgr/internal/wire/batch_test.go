@@ -92,19 +92,6 @@ func TestBatch_AReleaseThatKeepsIsAlone(t *testing.T) {
 	}, sent(batchOf(tasks(released("a", 1), keeps, released("b", 3)))))
 }
 
-func TestBatch_SharedCommandHasABound(t *testing.T) {
-	var ops []*core.Op
-	for i := range 2*maxShared + 1 {
-		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
-	}
-	b := batchOf(tasks(ops...))
-	require.Len(t, b.commands, 3)
-	for i, keys := range []int{maxShared, maxShared, 1} {
-		require.Len(t, b.commands[i].Keys, keys)
-	}
-	require.Equal(t, "acquire", b.commands[2].Script.Name)
-}
-
 // Each task gets its own answer, also from a shared command, and nothing of the batch before shows.
 func TestAnswer_FindsItsTask(t *testing.T) {
 	b := newBatch(&Config{Manager: "u"})
@@ -120,7 +107,7 @@ func TestAnswer_FindsItsTask(t *testing.T) {
 		got := replies(b)
 		require.True(t, got[0].OK)
 		require.Equal(t, 7*time.Millisecond, got[2].TTL)
-		require.Equal(t, refused.Err, got[5].Err)
+		require.ErrorIs(t, got[5].Err, refused.Err)
 		require.Equal(t, []int64{1, 9, 0}, []int64{got[1].Subscribers, got[3].Subscribers, got[4].Subscribers})
 		require.False(t, got[4].OK)
 		for _, task := range b.tasks {
@@ -128,14 +115,6 @@ func TestAnswer_FindsItsTask(t *testing.T) {
 		}
 		b.clear()
 	}
-}
-
-// fail is a Config.Error.
-func fail(f *Failure) error {
-	if f == nil {
-		return nil
-	}
-	return f.Err
 }
 
 // replies returns what a batch reports.
@@ -149,7 +128,7 @@ func replies(b *batch) (out []core.Reply) {
 }
 
 // A shared command that the server refused to run is retried lock by lock. One that may have run is
-// not.
+// not, nor one whose failure concerns the server.
 func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
 	cut := (&Failure{Kind: Permission, Ran: core.Maybe}).Answer()
@@ -161,6 +140,10 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 		require.Equal(t, want, *b.answer(&b.tasks[i]), "task %d", i)
 	}
 	require.False(t, b.split(), "only once")
+	const text = "LOADING Redis is loading the dataset in memory"
+	b = batchOf(tasks(acquire("a", 1), acquire("b", 3)))
+	b.answers[0] = serverFailure(textError(text), text).Answer()
+	require.False(t, b.split())
 }
 
 // The release of a set that was refused because of a name is sent for each name, so that a
@@ -342,14 +325,6 @@ func TestAnswer_OutOfStep(t *testing.T) {
 	}
 }
 
-// A command is not split if the failure concerns the server.
-func TestBatch_NotSplitForATroubledServer(t *testing.T) {
-	b := batchOf(tasks(acquire("a", 1), acquire("b", 3)))
-	const text = "LOADING Redis is loading the dataset in memory"
-	b.answers[0] = serverFailure(textError(text), text).Answer()
-	require.False(t, b.split())
-}
-
 // A batch reuses its own memory, never that of a caller's command.
 func TestBatch_CallKeepsItsWords(t *testing.T) {
 	b := newBatch(&Config{Manager: "u"})
@@ -360,20 +335,4 @@ func TestBatch_CallKeepsItsWords(t *testing.T) {
 	b.tasks = tasks(acquire("a", 1))
 	b.build(0)
 	require.Equal(t, []string{"PEXPIRE", "app:x", "1000"}, words)
-}
-
-// names returns the locks of a command, and none of its other keys.
-func TestBatch_NamesOfACommand(t *testing.T) {
-	fenced := acquire("f", 3)
-	fenced.Tokens = 1
-	b := batchOf(tasks(acquire("a", 1), acquire("b", 2), fenced, released("r", 4), released("s", 5), renewal("n", 6), renewal("o", 7)))
-	got := map[string][]string{}
-	for i := range b.commands {
-		got[b.commands[i].Script.Name] = b.commands[i].names()
-	}
-	require.Equal(t, map[string][]string{
-		"acquire_many": {"a", "b"}, "acquire": {"f"}, "release_many": {"r", "s"}, "renew": {"n", "o"},
-	}, got)
-	one := Inspect("x", true)
-	require.Equal(t, []string{"x"}, one.names())
 }

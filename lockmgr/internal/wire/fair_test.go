@@ -42,7 +42,6 @@ func TestFair_WordsOfACommand(t *testing.T) {
 		require.Equal(t, tt.script, c.Script.Name)
 		require.Equal(t, tt.keys, strings.Join(c.Keys, " "), "%v", tt.op.Verb)
 		require.Equal(t, tt.args, strings.Join(c.Args, " "), "%v", tt.op.Verb)
-		require.Equal(t, []string{"a"}, c.names(), "%v", tt.op.Verb)
 	}
 	for _, s := range []*Script{fairAcquire, fairTransfer, fairRelease} {
 		require.True(t, strings.HasPrefix(s.Text, script.Text("server")+script.Text("fair")), "%s lacks the common part", s.Name)

@@ -118,7 +118,7 @@ func FuzzAnswer_OnlyAGrantIsAGrant(f *testing.F) {
 }
 
 func checkReply(t *testing.T, a *Answer, op *core.Op) {
-	r := Decode(op, a, typed)
+	r := Decode(op, a, fail)
 	require.Same(t, op, r.Op)
 	require.Equal(t, op.ID, r.ID)
 
@@ -152,7 +152,7 @@ func checkReply(t *testing.T, a *Answer, op *core.Op) {
 	require.Equal(t, granted || refused, r.Ran == core.Yes, "%+v", a)
 	require.Equal(t, granted && op.Tokens > 0, r.Token > 0, "%+v", a)
 	if !granted && !refused {
-		var e typedError
+		var e failureError
 		require.ErrorAs(t, r.Err, &e)
 		requireTyped(t, e.Failure)
 		require.True(t, a.Kind == Failed || r.Ran == core.Maybe && r.Final, "%+v", a)
@@ -174,7 +174,7 @@ func checkRenewed(t *testing.T, a *Answer, n int) {
 		op := &core.Op{Verb: core.VerbRenew}
 		one := exception(a, i, n)
 		var r core.Reply
-		decode(op, &one, &r, typed)
+		decode(op, &one, &r, fail)
 		text, excepted := exceptions[i]
 		switch {
 		case !good:
@@ -191,19 +191,6 @@ func checkRenewed(t *testing.T, a *Answer, n int) {
 			require.NoError(t, r.Err)
 		}
 	}
-}
-
-// A typedError is a failure as an error.
-type typedError struct{ *Failure }
-
-func (e typedError) Error() string { return e.Err.Error() }
-
-// typed is a Config.Error that loses nothing.
-func typed(f *Failure) error {
-	if f == nil {
-		return nil
-	}
-	return typedError{f}
 }
 
 // requireTyped checks that a failure is of a known kind, has an error and does not claim that the

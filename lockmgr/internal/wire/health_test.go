@@ -89,11 +89,9 @@ func (hungServer) Exec(d *Deadline, _ []Command, answers []Answer) {
 
 // laneTo starts a lane, whose replies nobody needs.
 func laneTo(t *testing.T, s Server) *Lane {
-	begin := time.Now()
-	l := NewLane(Config{
-		Manager: "m", Server: s, Timeout: time.Second, Now: func() time.Duration { return time.Since(begin) },
-		Post: func(*core.Replies) {}, Error: func(*Failure) error { return nil },
-	})
+	cfg, _ := testConfig(s)
+	cfg.Post = func(*core.Replies) {}
+	l := NewLane(cfg)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -126,7 +124,7 @@ func TestLane_CallFailsInItsTime(t *testing.T) {
 // A call that waits for long behind operations that are answered gets its answer.
 func TestLane_CallBehindManyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := execFuncs(func(_ []Command, answers []Answer) {
+		slow := execFunc(func(_ []Command, answers []Answer) {
 			time.Sleep(900 * time.Millisecond)
 			for i := range answers {
 				answers[i] = Answer{}
@@ -148,10 +146,7 @@ func TestLane_CallBehindManyAnswers(t *testing.T) {
 // time-out.
 func TestLane_CallOfSeveralRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := laneTo(t, execFuncs(func(_ []Command, answers []Answer) {
-			time.Sleep(1500 * time.Millisecond)
-			answers[0] = Answer{}
-		}))
+		l := laneTo(t, each(func(*Command) Answer { time.Sleep(1500 * time.Millisecond); return Answer{} }))
 		ended := make(chan Answer)
 		l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
 		require.Nil(t, (<-ended).Failure)
@@ -163,12 +158,11 @@ func TestLane_Demoted(t *testing.T) {
 	for demoted, want := range map[bool]int{false: 0, true: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
-			l := NewLane(Config{
-				Manager: "m", Timeout: time.Second, Now: func() time.Duration { return 0 }, Demoted: func() { calls++ },
-				Server: execFuncs(func(_ []Command, answers []Answer) {
-					answers[0] = (&Failure{Kind: Unavailable, Err: errNoAnswer, Demoted: demoted}).Answer()
-				}),
-			})
+			cfg, _ := testConfig(each(func(*Command) Answer {
+				return (&Failure{Kind: Unavailable, Err: errNoAnswer, Demoted: demoted}).Answer()
+			}))
+			cfg.Demoted = func() { calls++ }
+			l := NewLane(cfg)
 			ended := make(chan Answer)
 			l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
 			<-ended

@@ -117,41 +117,30 @@ func TestLane_ReleasesFirst(t *testing.T) {
 	}
 }
 
-// A slowServer answers batches of renewals, or all others, when the test lets it.
-type slowServer struct {
-	slow   bool // batches of renewals wait
-	answer chan struct{}
-}
-
-func (s *slowServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
-	for i := range answers {
-		answers[i] = refusal(Permission) // any answer
-	}
-	if commands[0].renews() == s.slow {
-		<-s.answer
-	}
-}
-
 // Other tasks do not wait for the answer to a batch of renewals, nor renewals for the batches of
 // others. Renewals stay on the shared connection.
 func TestLane_RenewalsHaveTheirOwnSender(t *testing.T) {
 	for _, slow := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			server := &slowServer{slow, make(chan struct{})}
-			var mu sync.Mutex
+			until, mu := make(chan struct{}), sync.Mutex{}
 			answered := map[core.Verb]int{}
-			l := NewLane(Config{
-				Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return 0 },
-				Dedicate: func() (Connection, error) { panic("too few acquires for a connection") },
-				Error:    func(*Failure) error { return nil },
-				Post: func(r *core.Replies) {
-					mu.Lock()
-					defer mu.Unlock()
-					for i := range r.Replies {
-						answered[r.Replies[i].Op.Verb]++
-					}
-				},
-			})
+			cfg, _ := testConfig(execFunc(func(commands []Command, answers []Answer) {
+				for i := range answers {
+					answers[i] = refusal(Permission) // any answer
+				}
+				if commands[0].renews() == slow {
+					<-until
+				}
+			}))
+			cfg.Timeout, cfg.Dedicate = time.Hour, func() (Connection, error) { panic("too few acquires for a connection") }
+			cfg.Post = func(r *core.Replies) {
+				mu.Lock()
+				defer mu.Unlock()
+				for i := range r.Replies {
+					answered[r.Replies[i].Op.Verb]++
+				}
+			}
+			l := NewLane(cfg)
 			renewals, acquires := 2*dedicateAfter, dedicateAfter/2
 			submit := func(renews bool) {
 				if renews {
@@ -170,7 +159,7 @@ func TestLane_RenewalsHaveTheirOwnSender(t *testing.T) {
 			} else {
 				require.Equal(t, map[core.Verb]int{core.VerbRenew: renewals}, answered)
 			}
-			close(server.answer)
+			close(until)
 			for range renewals {
 				submit(true)
 			}
@@ -211,10 +200,9 @@ func TestHealth_OldFailure(t *testing.T) {
 // laneOver returns a lane to a batchServer at an instant, and functions that submit tasks and
 // answer a batch.
 func laneOver(server *batchServer, now *time.Duration) (l *Lane, submit func(n int), answer func()) {
-	l = NewLane(Config{
-		Manager: "u", Server: server, Timeout: time.Hour, Now: func() time.Duration { return *now },
-		Error: func(*Failure) error { return nil }, Post: func(*core.Replies) {},
-	})
+	cfg, _ := testConfig(server)
+	cfg.Timeout, cfg.Now, cfg.Post = time.Hour, func() time.Duration { return *now }, func(*core.Replies) {}
+	l = NewLane(cfg)
 	return l, func(n int) {
 			for range n {
 				l.Submit([]*core.Op{released("a", 1, 2)}, 0) // two numbers: not joined to others

@@ -30,38 +30,21 @@ func twoShards(first, second string) []Shard {
 	return []Shard{{Addr: first, Slots: [][2]int{{0, Slots/2 - 1}}}, {Addr: second, Slots: [][2]int{{Slots / 2, Slots - 1}}}}
 }
 
-// A shardServer answers at once, except for names of one shard while that hangs.
-type shardServer struct {
-	hangs func(name string) bool
-	until chan struct{}
-}
+// oneShard is a master with all slots.
+func oneShard(addr string) []Shard { return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}} }
 
-func (s *shardServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
-	for i := range commands {
-		if s.hangs != nil && s.hangs(commands[i].Keys[0]) {
-			<-s.until
-		}
-		answers[i] = Answer{}
-	}
+// still is a cluster whose layout does not change. node may be nil.
+func still(first []Shard, node func(addr string) Server) *Cluster {
+	return &Cluster{First: first, Layout: never, Moved: func() {}, Node: node}
 }
 
 // lanesOf starts lanes with a server. replies get the replies.
-func lanesOf(t *testing.T, s Server, c *Cluster) (l *Lanes, replies chan core.Reply) {
-	return lanesWith(t, s, c, nil)
-}
-
-func lanesWith(t *testing.T, s Server, c *Cluster, observe func(*Observed)) (l *Lanes, replies chan core.Reply) {
-	replies = make(chan core.Reply, 1000)
-	begin := time.Now()
-	l = NewLanes(Config{
-		Manager: "m", Server: s, Timeout: time.Second, Now: func() time.Duration { return time.Since(begin) },
-		Post: func(r *core.Replies) {
-			for _, one := range r.Replies {
-				replies <- one
-			}
-		},
-		Error: func(*Failure) error { return nil }, Observe: observe,
-	}, c)
+func lanesOf(t *testing.T, s Server, c *Cluster, with ...func(*Config)) (l *Lanes, replies chan core.Reply) {
+	cfg, replies := testConfig(s)
+	for _, f := range with {
+		f(&cfg)
+	}
+	l = NewLanes(cfg, c)
 	t.Cleanup(l.Close)
 	return l, replies
 }
@@ -78,8 +61,9 @@ func nameInHalf(half int) string {
 // Operations of a shard that hangs wait by themselves. Each reply says which shard it is of.
 func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shardServer{hangs: func(name string) bool { return SlotOf(name) >= Slots/2 }, until: make(chan struct{})}
-		l, replies := lanesOf(t, s, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}})
+		until := make(chan struct{})
+		s := hangs(func(name string) bool { return SlotOf(name) >= Slots/2 }, until)
+		l, replies := lanesOf(t, s, still(twoShards("a:1", "b:1"), nil))
 		hung, other := nameInHalf(1), nameInHalf(0)
 		l.Submit([]*core.Op{acquire(hung, 1), acquire(hung, 2), acquire(other, 3)}, 0)
 		synctest.Wait()
@@ -94,7 +78,7 @@ func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 			synctest.Wait()
 			<-replies
 		}
-		close(s.until)
+		close(until)
 		require.EqualValues(t, 1, (<-replies).Shard)
 		require.EqualValues(t, 1, (<-replies).Shard)
 	})
@@ -104,12 +88,9 @@ func TestLanes_HungShardDelaysNoOther(t *testing.T) {
 // names, is reported when it waits at another master.
 func TestLanes_TellWhereAnOperationWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(addr string) Server {
-			if addr == "a:1" {
-				return &movedServer{func(name string) bool { return name == nameInSlot(0) }}
-			}
-			return &shardServer{}
-		}}
+		c := still(twoShards("a:1", "b:1"), func(addr string) Server {
+			return moved(func(name string) bool { return addr == "a:1" && name == nameInSlot(0) })
+		})
 		var mu sync.Mutex
 		var told []string
 		c.Queued = func(q core.Queued) {
@@ -117,7 +98,7 @@ func TestLanes_TellWhereAnOperationWaits(t *testing.T) {
 			defer mu.Unlock()
 			told = append(told, fmt.Sprint(q.Name, " ", q.Set, " ", q.ID, " ", q.Shard))
 		}
-		l, replies := lanesOf(t, &shardServer{}, c)
+		l, replies := lanesOf(t, serves, c)
 		stray := acquire(nameInSlot(0), 1)
 		stray.ID = 5
 		set := setOp(core.VerbAcquire, 6, []string{nameInSlot(1), nameInSlot(Slots - 1)})
@@ -135,36 +116,23 @@ func TestLanes_TellWhereAnOperationWaits(t *testing.T) {
 	})
 }
 
-// A movedServer refuses the names that another server has.
-type movedServer struct {
-	moved func(name string) bool
-}
-
-func (s *movedServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
-	for i := range commands {
-		answers[i] = Answer{}
-		if len(commands[i].Keys) > 0 && s.moved(commands[i].Keys[0]) {
-			answers[i] = serverFailure(errors.New("MOVED"), "MOVED 1 b:1").Answer()
-		}
-	}
-}
-
 // A refusal that names no address goes to a lane that finds the master of each command. If that
 // lane hangs, no other one is delayed.
 func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		moved := func(name string) bool { return SlotOf(name) >= Slots/2 }
-		anywhere := &shardServer{hangs: moved, until: make(chan struct{})}
+		away, until := func(name string) bool { return SlotOf(name) >= Slots/2 }, make(chan struct{})
 		var mu sync.Mutex
 		var observed []string
-		c := &Cluster{First: []Shard{{Addr: "a:1", Slots: [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, Node: func(addr string) Server {
+		c := still(oneShard("a:1"), func(addr string) Server {
 			require.Equal(t, "a:1", addr)
-			return &movedServer{moved}
-		}}
-		l, replies := lanesWith(t, anywhere, c, func(o *Observed) {
-			mu.Lock()
-			defer mu.Unlock()
-			observed = append(observed, o.Names...)
+			return moved(away)
+		})
+		l, replies := lanesOf(t, hangs(away, until), c, func(cfg *Config) {
+			cfg.Observe = func(o *Observed) {
+				mu.Lock()
+				defer mu.Unlock()
+				observed = append(observed, o.Names...)
+			}
 		})
 		gone, here := nameInHalf(1), nameInHalf(0)
 		answered := false
@@ -177,7 +145,7 @@ func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 		require.Nil(t, l.Failing(here, 0, time.Hour), "the first lane has nothing under way")
 		require.NotNil(t, l.detour.Failing(0, time.Hour))
 		require.Equal(t, []string{here}, observed)
-		close(anywhere.until)
+		close(until)
 		for range 2 {
 			r := <-replies
 			require.Equal(t, gone, r.Op.Name)
@@ -188,18 +156,6 @@ func TestLanes_PassOnWhatAMasterRefuses(t *testing.T) {
 		require.True(t, answered)
 		require.Equal(t, []string{"a:1"}, l.Masters())
 	})
-}
-
-// A redirectingServer refuses the names of two slots. Another master serves each of them.
-type redirectingServer struct{ to map[int]*Failure }
-
-func (s *redirectingServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
-	for i := range commands {
-		answers[i] = Answer{}
-		if f := s.to[SlotOf(commands[i].Keys[0])]; f != nil {
-			answers[i] = f.Answer()
-		}
-	}
 }
 
 // redirectionTo returns the failure of a command for which a master names the one at an address.
@@ -216,20 +172,16 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails *Failure
 		until := make(chan struct{})
-		anywhere := execFuncs(func(commands []Command, answers []Answer) {
-			for i := range commands {
-				answers[i] = Answer{}
-				if commands[i].Keys[0] == hung {
-					<-until
-					if fails != nil {
-						answers[i] = fails.Answer()
-					}
-				}
+		anywhere := each(func(c *Command) Answer {
+			if c.Keys[0] != hung {
+				return Answer{}
 			}
+			if <-until; fails != nil {
+				return fails.Answer()
+			}
+			return Answer{}
 		})
-		c := &Cluster{First: []Shard{{Addr: "a:1", Slots: [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, Node: func(string) Server {
-			return &redirectingServer{to}
-		}}
+		c := still(oneShard("a:1"), func(string) Server { return redirects(to) })
 		l, replies := lanesOf(t, anywhere, c)
 		l.Submit([]*core.Op{acquire(hung, 1)}, 0)
 		synctest.Wait()
@@ -268,14 +220,8 @@ func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				until := make(chan struct{})
-				slow := execFuncs(func(_ []Command, answers []Answer) {
-					<-until
-					for i := range answers {
-						answers[i] = f.Answer()
-					}
-				})
-				c := &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return slow }}
-				l, replies := lanesOf(t, &shardServer{}, c)
+				slow := each(func(*Command) Answer { <-until; return f.Answer() })
+				l, replies := lanesOf(t, serves, still(twoShards("a:1", "b:1"), func(string) Server { return slow }))
 				var answer Answer
 				l.Submit([]*core.Op{acquire("a", 1), acquire("b", 2)}, 0)
 				l.Call(Command{Args: []string{"GET"}, Keys: []string{"a"}}, func(a Answer) { answer = a })
@@ -302,7 +248,7 @@ func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExcee
 func TestLanes_FollowTheLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
-		l, replies := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		l, replies := lanesOf(t, serves, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
 		name, other := nameInHalf(1), nameInHalf(0)
 		shardOf := func(name string) int {
 			l.Submit([]*core.Op{acquire(name, 1)}, 0)
@@ -344,7 +290,8 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
 		name := nameInHalf(1)
 		slow := "{" + name + "}slow"
-		s := &shardServer{hangs: func(n string) bool { return n == slow }, until: make(chan struct{})}
+		until := make(chan struct{})
+		s := hangs(func(n string) bool { return n == slow }, until)
 		l, replies := lanesOf(t, s, &Cluster{
 			First: c.shards, Layout: c.layout, Moved: c.noteMove, Left: c.noteLeft, Gone: c.noteGone,
 		})
@@ -384,7 +331,7 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		c.set(twoShards("a:1", "d:1"))
 		time.Sleep(10 * laneRest)
 		require.Equal(t, 3, lanes(), "a renewal is under way at b")
-		close(s.until)
+		close(until)
 		require.EqualValues(t, 1, (<-replies).Shard)
 		time.Sleep(look)
 		require.Equal(t, 2, lanes())
@@ -422,10 +369,11 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
 		name := nameInSlot(0)
 		slow := "{" + name + "}slow"
-		s := &shardServer{hangs: func(n string) bool { return n == slow }, until: make(chan struct{})}
+		until := make(chan struct{})
+		s := hangs(func(n string) bool { return n == slow }, until)
 		l, replies := lanesOf(t, s, &Cluster{
 			First: c.shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone,
-			Node: func(string) Server { return &redirectingServer{to} },
+			Node: func(string) Server { return redirects(to) },
 		})
 		there := func() bool {
 			l.mu.Lock()
@@ -442,7 +390,7 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 		l.Submit([]*core.Op{acquire(slow, 2)}, 0)
 		time.Sleep(10 * laneRest)
 		require.True(t, there(), "an operation is under way")
-		close(s.until)
+		close(until)
 		require.EqualValues(t, 3, (<-replies).Shard)
 		time.Sleep(look)
 		require.False(t, there())
@@ -456,7 +404,7 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
-		l, replies := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		l, replies := lanesOf(t, serves, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
 		for i := range 2 * core.NoShard {
 			c.set(twoShards("a:1", fmt.Sprintf("b:%d", i)))
 			time.Sleep(2 * laneRest)
@@ -475,8 +423,7 @@ func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 // host.
 func TestLanes_RedirectionToAnUnknownHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := func(string) Server { return &shardServer{} }
-		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: node})
+		l, _ := lanesOf(t, serves, still(twoShards("a:1", "b:1"), func(string) Server { return serves }))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for to, where := range map[string]string{"h:1": "h:1", "?:1": ""} {
@@ -494,7 +441,7 @@ func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 		}
 		shards[0].Slots[0] = [2]int{core.NoShard + 1, Slots - 1}
 		c := &layoutServer{shards: shards}
-		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone})
+		l, _ := lanesOf(t, serves, &Cluster{First: shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone})
 		last := shards[core.NoShard]
 		shards = slices.Clone(shards[:core.NoShard])
 		shards[1].Slots = append([][2]int{{core.NoShard, core.NoShard}}, shards[1].Slots...)
@@ -511,11 +458,10 @@ func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 // The master of a client of Sentinel is looked for often, as that does no I/O.
 func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := func(addr string) []Shard { return []Shard{{Addr: addr, Slots: [][2]int{{0, Slots - 1}}}} }
-		c := &layoutServer{shards: one("a:1")}
-		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove, Every: 250 * time.Millisecond, OneSlot: true})
+		c := &layoutServer{shards: oneShard("a:1")}
+		l, _ := lanesOf(t, serves, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove, Every: 250 * time.Millisecond, OneSlot: true})
 		time.Sleep(time.Minute)
-		c.set(one("b:1"))
+		c.set(oneShard("b:1"))
 		time.Sleep(400 * time.Millisecond)
 		require.Equal(t, 1, c.moves())
 		require.Equal(t, "b:1", l.Master("x"))
@@ -526,7 +472,7 @@ func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 func TestLanes_LookOftenAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{}
-		l, _ := lanesOf(t, &shardServer{}, &Cluster{First: twoShards("a:1", "b:1"), Layout: c.layout, Moved: c.noteMove})
+		l, _ := lanesOf(t, serves, &Cluster{First: twoShards("a:1", "b:1"), Layout: c.layout, Moved: c.noteMove})
 		time.Sleep(25 * time.Second)
 		require.Len(t, c.takeLooks(), 2, "every ten seconds")
 		for range 10 {
@@ -624,19 +570,20 @@ func (c *layoutServer) takeLooks() []time.Time {
 // The locks that share a command are in one slot of a cluster, and in any of a single server.
 func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, cluster := range []*Cluster{nil, {First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}}, {First: []Shard{{Addr: "a:1", Slots: [][2]int{{0, Slots - 1}}}}, Layout: never, Moved: func() {}, OneSlot: true}} {
+		sentinel := still(oneShard("a:1"), nil)
+		sentinel.OneSlot = true
+		for _, cluster := range []*Cluster{nil, still(twoShards("a:1", "b:1"), nil), sentinel} {
 			var mu sync.Mutex
 			slots, locks := 0, 0 // the most of one command
-			l, replies := lanesOf(t, execFunc(func(commands []Command) {
+			l, replies := lanesOf(t, each(func(c *Command) Answer {
 				mu.Lock()
 				defer mu.Unlock()
-				for i := range commands {
-					in := make(map[int]bool)
-					for _, key := range commands[i].Keys {
-						in[SlotOf(key)] = true
-					}
-					slots, locks = max(slots, len(in)), max(locks, commands[i].ops)
+				in := make(map[int]bool)
+				for _, key := range c.Keys {
+					in[SlotOf(key)] = true
 				}
+				slots, locks = max(slots, len(in)), max(locks, c.ops)
+				return Answer{}
 			}), cluster)
 			var ops []*core.Op
 			for i := range uint64(50) {
@@ -655,19 +602,6 @@ func TestLanes_NoCommandHasTwoSlots(t *testing.T) {
 			}
 		}
 	})
-}
-
-// An execFunc is a Server that answers nil.
-type execFunc func([]Command)
-
-// execFuncs is a Server that answers by itself.
-type execFuncs func([]Command, []Answer)
-
-func (f execFuncs) Exec(_ *Deadline, commands []Command, answers []Answer) { f(commands, answers) }
-
-func (f execFunc) Exec(_ *Deadline, commands []Command, answers []Answer) {
-	f(commands)
-	clear(answers)
 }
 
 // nameInSlot returns a name in a slot.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,26 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 		permitsAcquire, permitsTransfer, permitsRenew, permitsRelease, permitsReturn, permitsLimit, permitsDelete, permitsInspect,
 	} {
 		require.True(t, seen[s.Name], s.Name)
+	}
+}
+
+// names returns the locks of a command, and none of its other keys.
+func TestCommand_Names(t *testing.T) {
+	two := [][]task{tasks(acquire("a", 1), acquire("b", 2)), tasks(released("a", 1), released("b", 2)), tasks(renewal("a", 1), renewal("b", 2))}
+	for _, verb := range []core.Verb{core.VerbAcquire, core.VerbTransfer, core.VerbRenew, core.VerbRelease} {
+		two = append(two, tasks(permitOp(verb, "a"), permitOp(verb, "b")))
+	}
+	for _, both := range two {
+		b := batchOf(both)
+		require.Len(t, b.commands, 1)
+		require.Equal(t, []string{"a", "b"}, b.commands[0].names(), b.commands[0].Script.Name)
+	}
+	for _, c := range everyCommand() {
+		want := []string{"a"}
+		if strings.HasPrefix(c.Script.Name, "several") {
+			want = []string{"{a}1", "{a}2", "{a}3"}
+		}
+		require.True(t, c.Script == releaseMany || slices.Equal(want, c.names()), "%s: %v", c.Script.Name, c.names())
 	}
 }
 

@@ -15,18 +15,6 @@ func permitOp(verb core.Verb, name string) *core.Op {
 		Permits: 2, Most: 2, Limit: 10}
 }
 
-// names returns the names of the permits of a command, and none of its other keys.
-func TestPermits_NamesOfACommand(t *testing.T) {
-	for _, verb := range []core.Verb{core.VerbAcquire, core.VerbTransfer, core.VerbRenew, core.VerbRelease} {
-		b := batchOf(tasks(permitOp(verb, "a"), permitOp(verb, "b")))
-		require.Len(t, b.commands, 1, "%v", verb)
-		require.Equal(t, []string{"a", "b"}, b.commands[0].names(), "%v", verb)
-	}
-	for _, c := range []Command{ReturnPermits("a", []string{"1"}), LimitPermits("a", "set", 3, 5), DeletePermits("a"), InspectPermits("a")} {
-		require.Equal(t, []string{"a"}, c.names(), c.Script.Name)
-	}
-}
-
 // Operations for which the server has much to do have commands of their own.
 func TestPermits_LargeOperationsShareNoCommand(t *testing.T) {
 	large := permitOp(core.VerbAcquire, "a")
@@ -34,8 +22,8 @@ func TestPermits_LargeOperationsShareNoCommand(t *testing.T) {
 	require.Len(t, batchOf(tasks(permitOp(core.VerbAcquire, "b"), large, permitOp(core.VerbAcquire, "c"))).commands, 2)
 }
 
-// decodePermits reads an answer as that of a command with one operation.
-func decodePermits(op *core.Op, a *Answer) core.Reply {
+// decodeOne reads an answer as that of a command with one operation.
+func decodeOne(op *core.Op, a *Answer) core.Reply {
 	if formatOf(op).always {
 		a = &Answer{Kind: Array, Array: []Answer{*a}}
 	}
@@ -47,10 +35,9 @@ func decodePermits(op *core.Op, a *Answer) core.Reply {
 func TestPermits_BadReplies(t *testing.T) {
 	nothing, text := &Answer{Kind: Nil}, &Answer{Kind: Text, Text: "1"}
 	for _, tt := range []struct {
-		verb   core.Verb
-		gather time.Duration
-		good   []*Answer
-		bad    []*Answer
+		verb      core.Verb
+		gather    time.Duration
+		good, bad []*Answer
 	}{
 		{core.VerbAcquire, 0, []*Answer{nothing, {Kind: Int, Int: 5000}, {Kind: Int, Int: -1}, ints(-1)},
 			[]*Answer{text, ints(), ints(5000, 1), ints(1, 2, 3), texts("1")}},
@@ -61,31 +48,21 @@ func TestPermits_BadReplies(t *testing.T) {
 	} {
 		op := permitOp(tt.verb, "a")
 		op.Gather = tt.gather
-		for _, a := range tt.good {
-			r := decodePermits(op, a)
-			require.Equal(t, core.Yes, r.Ran, "%v, gather %v: %+v", tt.verb, tt.gather, a)
-			require.NoError(t, r.Err)
-		}
-		for _, a := range tt.bad {
-			r := decodePermits(op, a)
-			require.False(t, r.OK, "%v, gather %v: %+v", tt.verb, tt.gather, a)
-			require.Equal(t, core.Maybe, r.Ran, "%v, gather %v: %+v", tt.verb, tt.gather, a)
-			require.Error(t, r.Err)
-		}
+		requireShapes(t, op, tt.good, tt.bad)
 	}
 }
 
 // The answer to a release says how many permits of the hold it has found.
 func TestPermits_PartlyReleased(t *testing.T) {
 	for n, partly := range map[int64]bool{1: true, 2: false} {
-		r := decodePermits(permitOp(core.VerbRelease, "a"), ints(n, 3))
+		r := decodeOne(permitOp(core.VerbRelease, "a"), ints(n, 3))
 		require.True(t, r.OK)
 		require.Equal(t, partly, r.Partly, "%d of 2", n)
 		require.Equal(t, int64(3), r.Subscribers)
 	}
 	untold := ints(2, -1)
 	untold.Array = append(untold.Array, Answer{Kind: Text, Text: "NOPERM no permissions to access a channel"})
-	r := decodePermits(permitOp(core.VerbRelease, "a"), untold)
+	r := decodeOne(permitOp(core.VerbRelease, "a"), untold)
 	require.True(t, r.OK, "the permits are given back")
 	require.Error(t, r.Err, "but nobody was told")
 }

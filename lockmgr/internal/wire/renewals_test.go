@@ -18,7 +18,7 @@ func TestLane_RenewalsOfAServerThatIsFartherNow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rtt := first
-				s := execFuncs(func(_ []Command, answers []Answer) {
+				s := execFunc(func(_ []Command, answers []Answer) {
 					time.Sleep(rtt)
 					for i := range answers {
 						answers[i] = Answer{}

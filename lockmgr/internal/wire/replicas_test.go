@@ -104,29 +104,21 @@ func (s *replicaConn) Exec(limit *Deadline, commands []Command, answers []Answer
 		case c.blocks:
 			s.sent = append(s.sent, c.Args...)
 			answers[i] = Answer{Kind: Int, Int: s.enough}
-		case c.Script == written:
-			s.sent = append(s.sent, c.Script.Name)
-			answers[i] = Answer{Kind: Int, Int: 1}
-			if s.moved {
-				answers[i] = serverFailure(errMoved, errMoved.Error()).Answer()
-			}
-			if s.lost {
-				answers[i].Int = 0
-			}
 		default:
 			s.sent = append(s.sent, c.Script.Name)
-			answers[i] = Answer{Kind: Array}
-			if s.moved {
+			switch {
+			case s.moved:
 				answers[i] = serverFailure(errMoved, errMoved.Error()).Answer()
-			}
-			if s.lost {
-				answers[i].Array = []Answer{{Kind: Int, Int: 1}}
+			case c.Script == written:
+				answers[i] = Answer{Kind: Int, Int: map[bool]int64{false: 1, true: 0}[s.lost]}
+			case s.lost:
+				answers[i] = *ints(1)
+			default:
+				answers[i] = Answer{Kind: Array}
 			}
 		}
 	}
 }
-
-var errMoved = errors.New("MOVED 1 b:1")
 
 // replicaLane is a lane whose grants need two replicas within a second.
 func replicaLane(t *testing.T, s Server) (*Lane, chan core.Reply) {
@@ -136,30 +128,10 @@ func replicaLane(t *testing.T, s Server) (*Lane, chan core.Reply) {
 	return l, replies
 }
 
-// A failureError keeps the failure that it was made of.
-type failureError struct{ *Failure }
-
-func (e failureError) Error() string { return e.Err.Error() }
-func (e failureError) Unwrap() error { return e.Err }
-
 func replicaConfig(s Server) (Config, chan core.Reply) {
-	replies := make(chan core.Reply, 1000)
-	begin := time.Now()
-	return Config{
-		Manager: "m", Server: s, Timeout: 2 * time.Second, Now: func() time.Duration { return time.Since(begin) },
-		Replicas: Replicas{Acks: 2, Timeout: time.Second},
-		Post: func(r *core.Replies) {
-			for _, one := range r.Replies {
-				replies <- one
-			}
-		},
-		Error: func(f *Failure) error {
-			if f == nil {
-				return nil
-			}
-			return failureError{f}
-		},
-	}, replies
+	cfg, replies := testConfig(s)
+	cfg.Timeout, cfg.Replicas = 2*time.Second, Replicas{Acks: 2, Timeout: time.Second}
+	return cfg, replies
 }
 
 func locking(name string, id uint64) *core.Op {
@@ -439,8 +411,8 @@ func TestReplicas_CloseAnswersAll(t *testing.T) {
 func TestReplicas_OfAMovingSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, replies := replicaConfig(&replicaServer{enough: 2})
-		moved := &movedServer{func(string) bool { return true }}
-		l := NewLanes(cfg, &Cluster{First: twoShards("a:1", "b:1"), Layout: never, Moved: func() {}, Node: func(string) Server { return moved }})
+		node := moved(func(string) bool { return true })
+		l := NewLanes(cfg, still(twoShards("a:1", "b:1"), func(string) Server { return node }))
 		defer l.Close()
 		l.Submit([]*core.Op{locking("a", 1)}, 0)
 		r := <-replies

@@ -33,44 +33,38 @@ func texts(all ...string) *Answer {
 	return a
 }
 
-// names returns the locks of a command, and none of its other keys.
-func TestSeveral_NamesOfACommand(t *testing.T) {
-	b := batchOf(tasks(several(core.VerbAcquire, 0), several(core.VerbAcquire, 1), several(core.VerbRenew, 0), several(core.VerbRelease, 0)))
-	require.Len(t, b.commands, 4)
-	for i := range b.commands {
-		require.Equal(t, []string{"a", "b"}, b.commands[i].names(), b.commands[i].Script.Name)
-	}
-}
-
 // What no script returns is an error. It says neither that a set is ours nor that it is another's.
 func TestSeveral_BadReplies(t *testing.T) {
 	nothing := &Answer{Kind: Nil}
 	for _, tt := range []struct {
-		verb   core.Verb
-		tokens int64
-		good   []*Answer
-		bad    []*Answer
+		op        *core.Op
+		good, bad []*Answer
 	}{
-		{core.VerbAcquire, 0, []*Answer{nothing, ints(1, 5000), ints(2, -1), ints(2, 5000, 1)},
+		{several(core.VerbAcquire, 0), []*Answer{nothing, ints(1, 5000), ints(2, -1), ints(2, 5000, 1)},
 			[]*Answer{ints(), ints(1), ints(0, 5000), ints(-1, 5000), ints(3, 5000), ints(1, 2, 3, 4), texts("1", "2"), texts("1"), {Kind: Int, Int: 1}, {Kind: Text, Text: "1"}}},
-		{core.VerbAcquire, 1, []*Answer{texts("7", "9223372036854775807"), ints(1, 5000)},
+		{several(core.VerbAcquire, 1), []*Answer{texts("7", "9223372036854775807"), ints(1, 5000)},
 			[]*Answer{nothing, texts(), texts("7"), texts("7", "8", "9"), texts("7", "0"), texts("7", "-8"), texts("7", "x"), ints(0, 7), {Kind: Text, Text: "7"},
 				{Kind: Array, Array: []Answer{{Kind: Text, Text: "7"}, {Kind: Int, Int: 8}}}}},
-		{core.VerbRelease, 0, []*Answer{nothing, ints(0, 0, -1), ints(1, 0, -1), ints(2, 2, 5)},
+		{several(core.VerbRelease, 0), []*Answer{nothing, ints(0, 0, -1), ints(1, 0, -1), ints(2, 2, 5)},
 			[]*Answer{ints(), ints(2), ints(2, 2), ints(3, 2, 5), ints(-1, 0, 0), ints(2, 2, 5, 1), texts("2", "2", "5"), {Kind: Int, Int: 2}}},
 	} {
-		op := several(tt.verb, tt.tokens)
-		for _, a := range tt.good {
-			r := Decode(op, a, fail)
-			require.Equal(t, core.Yes, r.Ran, "%v, %d tokens: %+v", tt.verb, tt.tokens, a)
-			require.NoError(t, r.Err)
-		}
-		for _, a := range tt.bad {
-			r := Decode(op, a, fail)
-			require.False(t, r.OK, "%v, %d tokens: %+v", tt.verb, tt.tokens, a)
-			require.Equal(t, core.Maybe, r.Ran, "%v, %d tokens: %+v", tt.verb, tt.tokens, a)
-			require.Error(t, r.Err)
-		}
+		requireShapes(t, tt.op, tt.good, tt.bad)
+	}
+}
+
+// requireShapes checks that some answers are read, and that others are errors.
+func requireShapes(t *testing.T, op *core.Op, good, bad []*Answer) {
+	t.Helper()
+	for _, a := range good {
+		r := decodeOne(op, a)
+		require.Equal(t, core.Yes, r.Ran, "%+v: %+v", op, a)
+		require.NoError(t, r.Err)
+	}
+	for _, a := range bad {
+		r := decodeOne(op, a)
+		require.False(t, r.OK, "%+v: %+v", op, a)
+		require.Equal(t, core.Maybe, r.Ran, "%+v: %+v", op, a)
+		require.Error(t, r.Err)
 	}
 }
 

@@ -143,13 +143,7 @@ func (s *setServer) run(c *Command, verb string, names []string) Answer {
 		}
 		return Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: done}, {Kind: Int, Int: done}, {Kind: Int, Int: 3}}}
 	}
-	found := int64(0)
-	for _, name := range names {
-		if s.holder(name) != "" {
-			found++
-		}
-	}
-	return Answer{Kind: Int, Int: found}
+	panic(verb)
 }
 
 // namesIn returns n names in different slots of a half.
@@ -192,25 +186,11 @@ var (
 // spreading starts lanes to two masters that are one setServer.
 func spreading(t *testing.T) (s *setServer, run func(*core.Op) core.Reply) {
 	s = &setServer{t: t, records: map[string]setRecord{}, tokens: map[string]int64{}}
-	replies := make(chan core.Reply, 10)
-	begin := time.Now()
-	l := NewLanes(Config{
-		Manager: "m", Server: s, Timeout: time.Second, Now: func() time.Duration { return time.Since(begin) },
-		Post: func(r *core.Replies) {
-			for _, one := range r.Replies {
-				replies <- one
-			}
-		},
-		Error: func(f *Failure) error {
-			if f == nil {
-				return nil
-			}
-			return f.Err
-		},
-	}, &Cluster{First: twoShards("first", "second"), Layout: never})
+	cfg, replies := testConfig(s)
+	l := NewLanes(cfg, still(twoShards("first", "second"), nil))
 	t.Cleanup(l.Close)
 	return s, func(op *core.Op) core.Reply {
-		op.Sent = time.Since(begin)
+		op.Sent = cfg.Now()
 		l.Submit([]*core.Op{op}, op.Sent)
 		r := <-replies
 		require.Same(t, op, r.Op)

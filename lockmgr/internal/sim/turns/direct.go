@@ -109,9 +109,6 @@ func (t *thread) join() {
 	}
 	c.asked++
 	asked := c.asked
-	if c.cfg.Deaf {
-		return
-	}
 	c.link.subscribe(channel, true, func() {
 		if c.asked != asked {
 			return

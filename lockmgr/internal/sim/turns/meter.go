@@ -28,8 +28,6 @@ type Share struct {
 	// Gap is the longest time that it waited without a grant.
 	Gap      time.Duration
 	Commands int
-	// Streak is the most grants in a row that it got while another client waited.
-	Streak int
 }
 
 // Part returns the part of Taken for which a client had the record, from 0 to 1.
@@ -60,12 +58,10 @@ type meter struct {
 	taken   time.Duration
 	idle    time.Duration
 
-	inside     int   // callers that hold the lock
-	grants     []int // the client of each grant, in order; of a drain only
-	total      int
-	left       int // callers of a drain that have not unlocked
-	streak     int
-	streakFrom int // the client of the present streak
+	inside int   // callers that hold the lock
+	grants []int // the client of each grant, in order; of a drain only
+	total  int
+	left   int // callers of a drain that have not unlocked
 }
 
 type metered struct {
@@ -75,7 +71,7 @@ type metered struct {
 }
 
 func (m *meter) init(w *world, clients []Client) {
-	m.w, m.holder, m.streakFrom = w, -1, -1
+	m.w, m.holder = w, -1
 	for _, c := range clients {
 		m.clients = append(m.clients, metered{Share: Share{Name: c.Name}})
 		m.left += c.Callers
@@ -148,12 +144,6 @@ func (m *meter) granted(client int) {
 	if m.w.cfg.Drain {
 		m.grants = append(m.grants, client)
 	}
-	if client != m.streakFrom {
-		m.streak, m.streakFrom = 0, client
-	}
-	if m.streak++; m.waiting > c.waiting {
-		c.Streak = max(c.Streak, m.streak)
-	}
 }
 
 // leaves notes that a caller begins to unlock.
@@ -187,12 +177,12 @@ func (m *meter) result() Result {
 }
 
 // Head is the heading of the lines that String returns.
-const Head = "client    record  grants          longest gap  streak  commands"
+const Head = "client    record  grants          longest gap  commands"
 
 func (r Result) String() string {
 	var s strings.Builder
 	for i, c := range r.Clients {
-		fmt.Fprintf(&s, "%-9s %5.1f%%  %7d %5.1f%%  %9.1fms  %6d  %8d", c.Name, 100*r.Part(i), c.Grants, 100*r.GrantPart(i), float64(c.Gap)/1e6, c.Streak, c.Commands)
+		fmt.Fprintf(&s, "%-9s %5.1f%%  %7d %5.1f%%  %9.1fms  %8d", c.Name, 100*r.Part(i), c.Grants, 100*r.GrantPart(i), float64(c.Gap)/1e6, c.Commands)
 		if r.FirstHalf != nil {
 			fmt.Fprintf(&s, "  first half %d", r.FirstHalf[i])
 		}
