@@ -113,9 +113,6 @@ const leaveAfter = 20 * time.Millisecond
 // free permits from others. leaveLine returns when to call it again.
 func (m *Machine) leaveLine(n *name) (again time.Duration) {
 	p := n.pool()
-	if p == nil {
-		return Forever
-	}
 	p.wasRefused = p.wasRefused && p.joined != 0
 	if !p.wasRefused || !p.mustLeave(n) || n.releases() {
 		p.emptySince = 0
