@@ -260,7 +260,7 @@ func listen(t testing.TB, s *scriptServer, channels ...string) *ear {
 	t.Helper()
 	w := dialWire(t, s.addr)
 	e := &ear{w, s.wire, "ear " + w.LocalAddr()}
-	for _, c := range append(channels, e.mark) {
+	for _, c := range slices.Concat(channels, []string{e.mark}) { // tests that run at once share channels
 		e.do(t, "SUBSCRIBE", c)
 	}
 	return e
