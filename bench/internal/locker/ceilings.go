@@ -20,16 +20,16 @@ var ceilings = []Candidate{
 		Open:  onRaw(func(r *raw, _ Config) Locker { return &batches{r} }),
 	}, {
 		Name: "raw Do", Kind: Ceiling, NeedsServer: true,
-		About: "the same scripts, each goroutine sends its own: no waiting, no state",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return &single{r} }),
+		About: "the same scripts, each goroutine sends its own over a connection of its own: no waiting, no state",
+		Open:  onApart(func(r *raw) Locker { return &single{r} }),
 	}, {
 		Name: "raw handover", Kind: Ceiling, NeedsServer: true,
 		About: "an unlock gives the lock to the client that waits and joins the line, in one script, and the grant is a message",
 		Open:  openHandover,
 	}, {
 		Name: "2 x PING", Kind: Ceiling, NeedsServer: true, Extra: []string{"ping"},
-		About: "two round trips in place of a pair: no script",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return &pinger{r} }),
+		About: "two round trips in place of a pair, over a connection of each goroutine: no script",
+		Open:  onApart(func(r *raw) Locker { return &pinger{r} }),
 	},
 }
 

@@ -42,7 +42,19 @@ type raw struct {
 }
 
 func openRaw(ctx context.Context, c Config) (*raw, error) {
-	client, err := rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{c.Addr}}))
+	return dialRaw(ctx, c, lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{c.Addr}}))
+}
+
+// openApart is openRaw, but each call has a connection that its caller writes and reads: no goroutine
+// is woken on the way.
+func openApart(ctx context.Context, c Config) (*raw, error) {
+	opt := lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{c.Addr}})
+	opt.AlwaysPipelining, opt.DisableAutoPipelining = false, true
+	return dialRaw(ctx, c, opt)
+}
+
+func dialRaw(ctx context.Context, c Config, opt rueidis.ClientOption) (*raw, error) {
+	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +70,19 @@ func openRaw(ctx context.Context, c Config) (*raw, error) {
 	return r, err
 }
 
-// onRaw opens a candidate that sends its own commands.
+// onRaw opens a candidate that sends its own commands over one connection.
 func onRaw(with func(*raw, Config) Locker) func(context.Context, Config) (Locker, error) {
+	return opened(openRaw, with)
+}
+
+// onApart opens a candidate whose goroutines have connections of their own.
+func onApart(with func(*raw) Locker) func(context.Context, Config) (Locker, error) {
+	return opened(openApart, func(r *raw, _ Config) Locker { return with(r) })
+}
+
+func opened(open func(context.Context, Config) (*raw, error), with func(*raw, Config) Locker) func(context.Context, Config) (Locker, error) {
 	return func(ctx context.Context, c Config) (Locker, error) {
-		r, err := openRaw(ctx, c)
+		r, err := open(ctx, c)
 		if err != nil {
 			return nil, err
 		}
