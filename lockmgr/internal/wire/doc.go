@@ -101,8 +101,8 @@
 // If a further key is missing, the key may have expired, or may be at the other master. A script
 // that must tell the two apart asks for the record and the missing key in one command. In the
 // second case the server refuses that command, and so the script, before the script writes: see
-// readwrite_acquire.lua. So nobody was recorded. The failure concerns only the
-// locks of the command: the server is not in trouble.
+// readwrite_acquire.lua. So nobody was recorded. The failure concerns only the locks of the
+// command: the server is not in trouble.
 //
 // While the old master has the record of a lock, the old master runs the scripts of the lock. After
 // that, the old master answers with ASK, and the scripts run at the new master. Waiters still

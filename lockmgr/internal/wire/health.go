@@ -20,8 +20,7 @@ type health struct {
 	failure    *Failure      // of the newest batch to end, if it got no answer
 	failedAt   time.Duration // when that was
 	usual      time.Duration // a moving average of how long answers took; zero before the first
-	current    time.Duration // about the shortest answer at present; zero before the first
-	lately     shortest      // of the last half minute, without renewals
+	lately     shortest      // of the last half minute
 }
 
 const (
@@ -74,17 +73,12 @@ func (h *health) failed() bool {
 }
 
 // took notes at now how long an answer took from the send of its command. renews is set for a
-// renewal. A batch of many renewals may take long.
+// renewal. A batch of many renewals may take long, so only the first answer of a server may be that
+// of renewals: it says whether the server is far away.
 func (h *health) took(d, now time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !renews || h.current == 0 {
-		// A server that is further away, or busier, than before makes current rise slowly.
-		if h.current += h.current / 16; h.current == 0 || d < h.current {
-			h.current = d
-		}
-	}
-	if !renews {
+	if !renews || h.usual == 0 {
 		h.lately.note(d, now)
 	}
 	if h.usual == 0 {
@@ -94,15 +88,9 @@ func (h *health) took(d, now time.Duration, renews bool) {
 	h.usual += (d - h.usual) / 4
 }
 
-// currentTrip returns about the shortest round trip at present, or zero before the first answer.
-func (h *health) currentTrip() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.current
-}
-
 // leastTrip returns the shortest round trip of the last half minute, or zero before the first
-// answer. Load that does not last for half a minute makes no server look far away.
+// answer. Renewals after the first answer do not count. Load that does not last for half a minute
+// makes no server look far away.
 func (h *health) leastTrip() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -334,7 +334,7 @@ func (l *Lane) takeRenewals(s *sender, out []task) []task {
 // has grown, the batch may be too small, so a batch takes at least an eighth of the queue. The
 // mutex is held.
 func (l *Lane) renewalsNow() int {
-	return min(max((1+int(l.health.currentTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
+	return min(max((1+int(l.health.leastTrip()/renewalTime))*maxRenewed, len(l.renewals)/8), maxRenewals)
 }
 
 // move moves up to most tasks from the front of a queue to out.

@@ -67,31 +67,14 @@ func TestLane_RenewalsOfABatch(t *testing.T) {
 	require.Equal(t, 3*maxRenewed, l.renewalsNow())
 }
 
-// The round trip follows the server within some hundred answers, and does not end with a failure. A
-// lane with renewals only knows it, too.
-func TestHealth_RoundTrip(t *testing.T) {
-	const ms = time.Millisecond
-	l := queued(10_000, 0, 0)
-	h := &l.health
-	h.took(50*ms, 0, true)
-	require.Equal(t, maxRenewals, l.renewalsNow())
-	h.took(ms, 0, false)
-	require.Equal(t, ms, h.currentTrip())
-	h.ended(1, 0, &Failure{Kind: Unavailable})
-	require.Equal(t, ms, h.currentTrip())
-	for range 100 { // the server has moved far away
-		h.took(50*ms, 0, false)
-		h.took(ms, 0, true)
-	}
-	require.Equal(t, 50*ms, h.currentTrip())
-	require.Equal(t, maxRenewals, l.renewalsNow())
-}
-
-// A server is as far away as its fastest answer of half a minute says.
+// A server is as far away as its fastest answer of half a minute says. Renewals count if there is
+// nothing else.
 func TestHealth_Distance(t *testing.T) {
 	const ms = time.Millisecond
 	var h health
 	require.Zero(t, h.leastTrip())
+	h.took(20*ms, 0, true)
+	require.Equal(t, 20*ms, h.leastTrip(), "there are renewals only")
 	h.took(2*ms, 0, false)
 	for now := time.Duration(0); now < 2*period; now += ms {
 		require.Equal(t, 2*ms, h.leastTrip())
