@@ -204,6 +204,9 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		s.kinds = only
 	}
 	s.kinds &^= off
+	if s.kinds&(noSubscribe|shared) != 0 {
+		s.life = min(s.life, 20*sec) // waiters without messages poll: a fifth of the time of all seeds
+	}
 	if s.kinds&noPerm != 0 {
 		s.names += 3 // so that there are others in a batch
 	}
