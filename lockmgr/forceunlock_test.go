@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -60,10 +61,11 @@ func TestForceUnlockHolders_OfSeveralReaders(t *testing.T) {
 	ctx := faults.Patient(t)
 	one := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.FixedLease(time.Hour))
 	two := mustLock(t, other, "doc", lockmgr.Shared())
-	faults.Do(t, s, "HSET", "doc", "java:1", "1")
-	faults.Do(t, s, "SET", "{doc}:java:1:rwlock_timeout:1", "1", "PX", "3600000")
+	java := uuid.NewString() + ":1"
+	faults.Do(t, s, "HSET", "doc", java, "1")
+	faults.Do(t, s, "SET", "{doc}:"+java+":rwlock_timeout:1", "1", "PX", "3600000")
 	writer := admin.LockAsync("doc", lockmgr.Exclusive())
-	for _, id := range []string{one.HolderID(), "java:1"} {
+	for _, id := range []string{one.HolderID(), java} {
 		require.True(t, must(admin.ForceUnlockHolders(ctx, "doc", id))(t))
 		require.False(t, must(admin.ForceUnlockHolders(ctx, "doc", id))(t))
 	}

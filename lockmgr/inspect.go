@@ -19,8 +19,8 @@ type Info struct {
 	Name   string
 	Locked bool
 	// Kind is "plain", "read-write" or "fair" if somebody holds the lock, as far as the record
-	// tells: a lock of Redisson's RFairLock for which nobody waits looks plain. Scan also finds
-	// "permits".
+	// tells: a lock of Redisson's RFairLock for which nobody waits looks plain. Kind is "not a lock"
+	// for a hash of another program. Scan also finds "permits".
 	Kind string
 	// Mode is "read" or "write" for the record of a read-write lock, else "".
 	Mode string
@@ -75,15 +75,19 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 // Explain adds the present holders of the lock to an error. Explain blocks as [Manager.Inspect]
 // does. Explain returns err itself if err does not match ErrNotAcquired, if err is about a set or
 // permits, if nobody holds the lock, or if ctx ends first. For permits see [Permits.Inspect]. The
-// result matches what err matches, and is a LockError with Holders if err is a LockError.
+// result matches what err matches, and is a LockError with Holders if err is a LockError. If the key
+// has data of another program, the result has no Holders, and matches ErrWrongType, too.
 func (m *Manager) Explain(ctx context.Context, err error) error {
 	var failed *LockError
 	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
 		return err
 	}
 	info, looked := m.Inspect(ctx, failed.Name)
-	if looked != nil || len(info.Holders) == 0 {
+	switch {
+	case looked != nil || len(info.Holders) == 0:
 		return err
+	case info.isStrange():
+		return fmt.Errorf("%w: %w", err, ErrWrongType)
 	}
 	if err != error(failed) {
 		return fmt.Errorf("%w: %s", err, heldBy(info.Holders))
@@ -139,7 +143,10 @@ func readInfo(name string, a *wire.Answer) (Info, error) {
 		h.readKept(value)
 		info.Holders = append(info.Holders, h)
 	}
-	if info.Locked {
+	switch {
+	case info.isStrange():
+		info.Kind = "not a lock"
+	case info.Locked:
 		info.Kind = wire.KindName(info.kind())
 	}
 	return info, nil
@@ -156,23 +163,13 @@ func (i *Info) kind() core.Kind {
 	return core.Exclusive
 }
 
-// isLock reports whether a record looks like the record of a lock: each holder has the form of a
+// isStrange reports whether a record is of another program: an entry does not have the form of a
 // holder ID of holdfast or Redisson.
-func (i *Info) isLock() bool {
-	for _, h := range i.Holders {
-		if _, _, ok := holderOf(h.Owner); !ok {
-			return false
-		}
-	}
-	return i.Locked && len(i.Holders) > 0
-}
-
-// isStrange reports whether a record can't be the record of a lock: a text is longer than any
-// holder ID, or the record has more entries than were read, and a read entry is not the entry of a
-// holder.
 func (i *Info) isStrange() bool {
-	long := func(h Holder) bool { return len(h.Owner) >= wire.MostText }
-	return slices.ContainsFunc(i.Holders, long) || i.HolderCount >= wire.MostFields && !i.isLock()
+	return slices.ContainsFunc(i.Holders, func(h Holder) bool {
+		_, _, ok := holderOf(h.Owner)
+		return !ok
+	})
 }
 
 // ForceUnlock removes a lock of any owner, wakes the waiters, and reports whether there was a lock.
@@ -183,9 +180,9 @@ func (i *Info) isStrange() bool {
 // ForceUnlock then removes the lock from the next holder, too. [Manager.ForceUnlockHolders] does
 // not.
 //
-// Of a record with more than 1,000 entries ForceUnlock reads some thousand, and removes the record
-// as a whole if the entries read have the form of holder IDs. Otherwise, or if an entry is longer
-// than any holder ID, the error matches ErrWrongType.
+// The error matches ErrWrongType if the key has data of another program: an entry does not have the
+// form of a holder ID. Of a record with more than 1,000 entries ForceUnlock reads some thousand, and
+// removes the record as a whole.
 //
 // ForceUnlock removes only a hold that it has seen. A call without an answer may still take effect
 // later, but never on a later hold of holdfast: see [Lock.HolderID].

@@ -110,7 +110,7 @@ func (s *scan) records(keys []string) (infos []Info, err error) {
 	}
 	for i, name := range names {
 		info, err := readInfo(name, &answers[i])
-		if err != nil || !info.isLock() {
+		if err != nil || len(info.Holders) == 0 || info.isStrange() {
 			continue // another hash, or one that came meanwhile
 		}
 		infos = append(infos, info)

@@ -29,9 +29,16 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	awaitAtRest(t, m)
 	require.Equal(t, "hello", faults.Do(t, s, "GET", "taken"))
 
-	// A hash that is no lock looks like a lock that another client holds.
+	// A hash that is no lock looks like a lock that another client holds. Only who looks knows, and
+	// nobody removes the hash.
 	faults.Do(t, s, "HSET", "taken too", "colour", "green")
-	require.ErrorIs(t, errOf(m.TryLock(ctx, "taken too")), lockmgr.ErrNotAcquired)
+	err := errOf(m.TryLock(ctx, "taken too"))
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, m.Explain(ctx, err), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, m.Explain(ctx, err), lockmgr.ErrWrongType)
+	require.Equal(t, "not a lock", mustInspect(t, m, "taken too").Kind)
+	require.ErrorIs(t, errOf(m.ForceUnlock(ctx, "taken too")), lockmgr.ErrWrongType)
+	require.ErrorIs(t, errOf(m.ForceUnlockHolders(ctx, "taken too", "colour")), lockmgr.ErrWrongType)
 	requireTimesOut(t, func() error { return errOf(m.Lock(faults.Patient(t), "taken too", lockmgr.MaxWait(time.Millisecond))) })
 	require.Equal(t, "colour\ngreen", faults.Do(t, s, "HGETALL", "taken too"))
 	require.Equal(t, "-1", faults.Do(t, s, "PTTL", "taken too"))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -300,9 +301,10 @@ func TestBreak_OnlyThoseThatItHasShown(t *testing.T) {
 // Of the readers of another process those stay who came after the look.
 func TestBreak_ReaderThatJoined(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.Do("HSET", "a", "mode", "read", "java:1", "1")
+	java := uuid.NewString() + ":1"
+	_, err := w.Do("HSET", "a", "mode", "read", java, "1")
 	require.NoError(t, err)
-	_, err = w.Do("SET", "{a}:java:1:rwlock_timeout:1", "1")
+	_, err = w.Do("SET", "{a}:"+java+":rwlock_timeout:1", "1")
 	require.NoError(t, err)
 	x, p := w.inTerminal(exec.Command(binary, "break", "a"))
 	x.shows("Break it? [y/N]")
