@@ -103,12 +103,15 @@ type ServerError struct {
 	Err error
 }
 
-// Error puts the kind, the address, the server's words and the hint into one line. U+FFFD stands
-// for characters that can't be shown.
+// Error puts the kind, the address, the server's words and the hint into one line. Error leaves out
+// the place in a script that a server adds. U+FFFD stands for characters that can't be shown.
 func (e *ServerError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Kind.Error())
 	text := clean.Text(e.Err.Error(), clean.Most)
+	if i := strings.LastIndex(text, " script: "); i > 0 && strings.Contains(text[i:], "@user_script") {
+		text = text[:i]
+	}
 	if addr := clean.Text(e.Addr, clean.Most); addr != "" && !strings.Contains(text, addr) {
 		b.WriteString(" at ")
 		b.WriteString(addr)
