@@ -504,6 +504,28 @@ func TestPermits_ManyWaitForTheLongestHold(t *testing.T) {
 	})
 }
 
+// A manager whose request gives up makes no pause for clients that stand in no line: a script that
+// gave nothing back says nothing of such clients.
+func TestPermits_NoPauseAfterAWaitInVain(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		p, theirs := m.Permits("jobs", 1), other.Permits("jobs", 1)
+		held, next, waits := mustAcquire(t, p, 1), p.AcquireAsync(1), theirs.AcquireAsync(1)
+		time.Sleep(50 * milli)
+		mustUnlock(t, held)
+		held = mustAwait(t, next)
+		time.Sleep(40 * milli) // a transfer has reported that the other manager waits
+		mustUnlock(t, held)
+		held = mustAwait(t, waits)
+
+		requireTimesOut(t, func() error { return errOf(p.Acquire(faults.Patient(t), 1, lockmgr.MaxWait(200*milli))) })
+		mustUnlock(t, held)
+		asked := time.Now()
+		mustUnlock(t, mustAcquire(t, p, 1))
+		require.Zero(t, time.Since(asked))
+	})
+}
+
 // A process that may not subscribe gets its share: the line knows it, and it asks from time to
 // time.
 func TestPermits_ProcessThatHearsNothing(t *testing.T) {

@@ -128,10 +128,10 @@ func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	if e.number != 0 {
 		o.hadFor += m.now - e.runSince
 	}
-	others := run.others
-	if r.OK {
-		others = m.othersOf(e.of, r.Subscribers)
+	if !r.OK {
+		return // nothing was given back
 	}
+	others := m.othersOf(e.of, r.Subscribers)
 	if x := e.of.index(); x != nil {
 		most *= max(1, x.held)
 	} else { // with an index, other entries may go on, and r leaves out who stands in the line
