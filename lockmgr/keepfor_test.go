@@ -50,6 +50,20 @@ func TestKeepFor_EndsByItself(t *testing.T) {
 	}
 }
 
+// The unlock of a name that stays taken lets nobody else have it: no pause follows for clients that
+// stand in no line.
+func TestKeepFor_NoPauseAfterTheUnlock(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		ctx := faults.Patient(t)
+		held := mustLock(t, m, "job", lockmgr.KeepFor(152*milli))
+		requireTimesOut(t, func() error { return errOf(other.Lock(ctx, "job", lockmgr.MaxWait(150*milli))) })
+		mustUnlock(t, held)
+		time.Sleep(3 * milli)
+		mustUnlock(t, mustTryLock(t, m, "job"))
+	})
+}
+
 // A lock that nobody has taken is not kept, nor is one that ForceUnlock has removed.
 func TestKeepFor_NotKept(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -128,8 +128,8 @@ func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	if e.number != 0 {
 		o.hadFor += m.now - e.runSince
 	}
-	if !r.OK {
-		return // nothing was given back
+	if !r.OK || r.Op.Reserve > 0 {
+		return // nothing came free
 	}
 	others := m.othersOf(e.of, r.Subscribers)
 	if x := e.of.index(); x != nil {
