@@ -93,19 +93,6 @@ func TestWaiter_ElsewhereBehindOneThatLeaves(t *testing.T) {
 	})
 }
 
-// The acquire of a writer that leaves is for the reader behind it. Then others may read, too.
-func TestWaiter_ReadsWithTheAcquireOfAWriter(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, other := w.managers(lockmgr.Options{})
-		m.LockAsync("a", lockmgr.Exclusive()).Cancel()
-		l := mustLock(t, m, "a", lockmgr.Shared())
-		asked := time.Now()
-		mustUnlock(t, mustLock(t, other, "a", lockmgr.Shared()))
-		require.Less(t, time.Since(asked), 100*milli)
-		mustUnlock(t, l)
-	})
-}
-
 func TestMaxWait_TimesOut(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
@@ -186,21 +173,6 @@ func TestWaiter_ServerIsDown(t *testing.T) {
 		time.Sleep(second)
 		net.heal()
 		mustUnlock(t, must(f.Await(ctx))(t, "a server that comes back in time is waited for"))
-	})
-}
-
-// A message may be missed before the subscription is confirmed. So the manager tries when it is
-// confirmed, long before it polls.
-func TestSubscription_ConfirmationIsATry(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		w.server.HSet("a", "somebody:1", "1")
-		w.server.SetTTL("a", time.Minute)
-		m, _ := w.manager(lockmgr.Options{})
-		f := m.LockAsync("a")
-		time.Sleep(5 * milli)
-		require.EqualValues(t, 2, m.Stats().Scripts, "when it was asked for, and when the subscription was confirmed")
-		require.Zero(t, m.Stats().Polls)
-		f.Cancel()
 	})
 }
 
