@@ -98,20 +98,3 @@ func TestMaxHold(t *testing.T) {
 		require.ErrorIs(t, errOf(m.Lock(ctx, "a", lockmgr.MaxHold(lockmgr.MinLease-1))), lockmgr.ErrInvalidLease)
 	})
 }
-
-func TestExtend_TwoAtATime(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, net := w.manager(lockmgr.Options{})
-		l := mustLock(t, m, "a", lockmgr.FixedLease(20*second))
-		net.delay.Store(int64(10 * milli))
-		// The second asks while the renewal for the first is in flight.
-		done := make(chan error, 2)
-		go func() { done <- l.Extend(ctx, 20*second) }()
-		time.Sleep(5 * milli)
-		go func() { done <- l.Extend(ctx, 20*second) }()
-		require.NoError(t, <-done)
-		require.NoError(t, <-done)
-		time.Sleep(19 * second)
-		require.True(t, l.Valid())
-	})
-}
