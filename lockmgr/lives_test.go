@@ -180,24 +180,6 @@ func TestLease_FixedEndsOnTime(t *testing.T) {
 	})
 }
 
-// A watched holder is renewed at every tick, whatever lease the holder before it had, and its
-// record lasts no longer than its own lease.
-func TestLease_LongIsNotInherited(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		long := mustLock(t, m, "a", lockmgr.FixedLease(24*time.Hour))
-		f := m.LockAsync("a")
-		mustUnlock(t, long)
-		l := mustAwait(t, f)
-		require.LessOrEqual(t, w.server.TTL("a"), 30*second)
-		require.LessOrEqual(t, l.Remaining(), 30*second)
-		w.server.Del("a")
-		start := time.Now()
-		<-l.Lost()
-		require.LessOrEqual(t, time.Since(start), 12*second)
-	})
-}
-
 // A watched hold that joins a hold, or follows one, with a fixed lease is renewed in time, whatever
 // is left of that lease.
 func TestRenewal_AfterAFixedLease(t *testing.T) {
