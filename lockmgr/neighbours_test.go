@@ -109,27 +109,6 @@ func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
 	}
 }
 
-// A record that becomes one of a read-write lock ends the wait of those who want a plain lock:
-// those who have it exclude nobody who asks for another kind.
-func TestRecord_OfAnotherKindEndsTheWait(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		w.server.HSet("a", "java:1", "1")
-		w.server.SetTTL("a", 20*second)
-		first, second := m.LockAsync("a"), m.LockAsync("a", lockmgr.Fenced())
-		time.Sleep(100 * milli)
-		require.Equal(t, 2, m.Stats().Waiting)
-		w.server.Del("a")
-		w.server.HSet("a", "mode", "read", "java:1", "1")
-		w.server.Publish("redisson_lock__channel:{a}", "0")
-		for _, f := range []*futures.Future[*lockmgr.Lock]{first, second} {
-			require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrKind)
-		}
-		w.server.Del("a")
-		mustUnlock(t, mustLock(t, m, "a"))
-	})
-}
-
 // When a server stops, all waiters fail in time, however many names they wait for, and Close ends.
 func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	const dialTime = 2 * second
