@@ -282,19 +282,6 @@ func TestFair_ForceUnlock(t *testing.T) {
 	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 }
 
-// A hold whose fixed lease ends without an unlock passes to the next, here and elsewhere.
-func TestFair_FixedLeases(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	var all []*futures.Future[*lockmgr.Lock]
-	for i := range 8 {
-		all = append(all, []*lockmgr.Manager{m, other}[i%2].LockAsync("f", lockmgr.Fair(), lockmgr.FixedLease(300*time.Millisecond)))
-	}
-	for _, f := range all {
-		l := mustAwait(t, f)
-		faults.AwaitLost(t, l)
-	}
-}
-
 // A plain request of another process gets a free fair lock, although some wait for it. The waiters
 // fail with ErrKind.
 func TestFair_PlainRequestOfAnotherProcess(t *testing.T) {
