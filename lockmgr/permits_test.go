@@ -96,42 +96,6 @@ func TestPermits_Wait(t *testing.T) {
 	}
 }
 
-// When a request that wants many leaves the queue, the next one gets what is free at once: no
-// message comes.
-func TestPermits_LessIsWantedThanWasRefused(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	p, theirs := m.Permits("jobs", 8), other.Permits("jobs", 8)
-	refused := func(n int) *futures.Future[*lockmgr.Lock] {
-		scripts := m.Stats().Scripts
-		f := p.AcquireAsync(n)
-		faults.Eventually(t, func() bool { return m.Stats().Scripts > scripts && state(t, p).Waiting > 0 })
-		requirePending(t, f, "too few are free")
-		return f
-	}
-	short := func(f *futures.Future[*lockmgr.Lock]) {
-		faults.ByMessage(t, m, func() {
-			mustUnlock(t, mustAwait(t, f))
-		}, "free permits must not wait for a look")
-	}
-	one := mustAcquire(t, theirs, 1)
-
-	// The first one gives up.
-	big := refused(8)
-	small := p.AcquireAsync(1)
-	big.Cancel()
-	short(small)
-
-	// The first one gets its permits in memory.
-	held := mustAcquire(t, p, 4)
-	big = refused(4)
-	small = p.AcquireAsync(1)
-	mustUnlock(t, held)
-	l := mustAwait(t, big)
-	short(small)
-	mustUnlock(t, l, one)
-	awaitFree(t, p, 8)
-}
-
 func TestPermits_BadRequests(t *testing.T) {
 	s, m, _ := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
