@@ -57,18 +57,6 @@ func TestReadWrite_DowngradeWakesReaders(t *testing.T) {
 	mustUnlock(t, r, w)
 }
 
-// A try to read joins the readers of its manager, unless a writer waits behind them.
-func TestReadWrite_TryLockJoinsReaders(t *testing.T) {
-	_, m, _ := startServer(t, lockmgr.Options{})
-	first := mustLock(t, m, "doc", lockmgr.Shared())
-	second := mustTryLock(t, m, "doc", lockmgr.Shared())
-	f := m.LockAsync("doc", lockmgr.Exclusive())
-	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
-	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "doc", lockmgr.Shared())), lockmgr.ErrNotAcquired)
-	mustUnlock(t, first, second)
-	mustUnlock(t, mustAwait(t, f))
-}
-
 // An owner that reads may try to write: it gets that side too if nobody else reads.
 func TestReadWrite_TryLockUpgrades(t *testing.T) {
 	_, m, other := startServer(t, lockmgr.Options{})
