@@ -163,29 +163,6 @@ func burst(t *testing.T, m *lockmgr.Manager, names []string) ([]*lockmgr.Lock, [
 	return locks, errs
 }
 
-func TestServer_LocksShareCommands(t *testing.T) {
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	must(m.Check(faults.Patient(t), ""))(t)
-	before := s.Commands(t)["evalsha"]
-	names := numbered("app:", 500)
-	locks, errs := burst(t, m, names)
-	for i := range names {
-		require.NoError(t, errs[i])
-		require.True(t, locks[i].Valid())
-	}
-	require.Equal(t, "500", faults.Do(t, s, "DBSIZE"))
-	var given []*futures.Future[struct{}]
-	for _, l := range locks {
-		given = append(given, l.UnlockAsync())
-	}
-	for _, f := range given {
-		mustAwait(t, f)
-	}
-	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
-	require.Less(t, s.Commands(t)["evalsha"]-before, 500, "of a thousand scripts")
-}
-
 // A name that the user may not use, or whose key is no lock, does not harm the other locks of its
 // command. The server refuses the command as a whole because of the former.
 func TestServer_BadNameHarmsNobodyElse(t *testing.T) {
