@@ -1,15 +1,12 @@
 package lockmgr_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,37 +82,6 @@ func TestLine_NoGrantBeforeTheReplicasHaveIt(t *testing.T) {
 		require.Equal(t, "1", faults.Do(t, servers[1], "EXISTS", key), k.name)
 		mustUnlock(t, l)
 	}
-}
-
-// A set of eight names, each of which another process holds again and again for 30 to 90 ms.
-func TestSet_BesideSingleHolders(t *testing.T) {
-	_, singles, sets := startServer(t, lockmgr.Options{})
-	patient, end := context.WithCancel(faults.Patient(t))
-	var holders sync.WaitGroup
-	defer holders.Wait()
-	defer end()
-	names := numbered("n", 8)
-	for i, name := range names {
-		holders.Go(func() {
-			for random := rand.New(rand.NewPCG(1, uint64(i))); patient.Err() == nil; {
-				l, err := singles.Lock(patient, name)
-				if err != nil {
-					continue
-				}
-				select {
-				case <-patient.Done():
-				case <-time.After(30*milli + time.Duration(random.Int64N(int64(60*milli)))):
-				}
-				_ = l.Unlock(context.Background())
-			}
-		})
-	}
-	requireOnceWithin(t, time.Second, func() time.Duration {
-		faults.Eventually(t, func() bool { return singles.Stats().Held == len(names) })
-		start := time.Now()
-		mustUnlock(t, mustLockAll(t, sets, lockmgr.All(names...)))
-		return time.Since(start)
-	}, "the set waits for each name once")
 }
 
 // On a server without memory who stands in the line is served. A manager that comes later joins the
@@ -246,44 +212,6 @@ func TestLine_StepsDoNotGrowWithTheLine(t *testing.T) {
 			require.LessOrEqual(t, serves40, serves+10)
 		})
 	}
-}
-
-// Managers that stand in hundreds of lines leave no key when they are closed, in whatever order, and
-// those behind them get the locks.
-func TestLine_CloseLeavesNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	var managers []*lockmgr.Manager
-	for range 4 {
-		o := lockmgr.Options{ForgetPermits: true, Lease: 5 * time.Minute, CommandTimeout: 30 * time.Second, RetryTime: time.Minute} // no failure on a busy machine
-		managers = append(managers, dial(t, s.Addr(), o))
-	}
-	const names = 100
-	ask := func(m *lockmgr.Manager) (all []*futures.Future[*lockmgr.Lock]) {
-		for i := range names {
-			all = append(all, m.LockAsync(fmt.Sprint("plain", i)), m.LockAsync(fmt.Sprint("write", i), lockmgr.Exclusive()),
-				m.LockAsync(fmt.Sprint("fair", i), lockmgr.Fair()), m.Permits(fmt.Sprint("permits", i), 1).AcquireAsync(1))
-		}
-		return all
-	}
-	for _, f := range ask(managers[0]) {
-		mustAwait(t, f)
-	}
-	ask(managers[2])
-	one, other := ask(managers[1]), ask(managers[3])
-	last := strconv.Itoa(names - 1)
-	for _, line := range []string{"{plain" + last + "}:lock_line", "{write" + last + "}:lock_line", "redisson_lock_queue:{fair" + last + "}", "{permits" + last + "}:line"} {
-		faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", line) == "3" }, line)
-	}
-	for _, i := range []int{2, 0, 1, 3} { // one that waits, one that holds
-		mustClose(t, managers[i])
-		if i == 0 {
-			for i := range one { // either may be first
-				faults.Eventually(t, func() bool { return faults.Settled(one[i]) || faults.Settled(other[i]) })
-			}
-		}
-	}
-	require.Empty(t, faults.Do(t, s, "KEYS", "*"))
 }
 
 // A process in the line is dead, or hangs, when its turn comes. If the process is dead, the next one
