@@ -43,20 +43,6 @@ func TestDispatcher_ReportsDropsInTheirPlace(t *testing.T) {
 	})
 }
 
-func TestDispatcher_ReportsDropsIfNothingFollows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []note
-		next := make(chan struct{})
-		d := newNotes(1, func(n note) { <-next; got = append(got, n) })
-		for n := range note(4) {
-			d.put(n + 1)
-		}
-		close(next)
-		synctest.Wait()
-		require.Equal(t, []note{1, -3}, got)
-	})
-}
-
 // Values of several goroutines arrive one at a time, and those of each in order.
 func TestDispatcher_KeepsTheOrder(t *testing.T) {
 	const producers, each = 4, 2000
