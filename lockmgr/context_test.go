@@ -90,6 +90,19 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 	}
 }
 
+// A leader whose lease is over does not lead, even if nobody has noticed.
+func TestLeader_NeverLate(t *testing.T) {
+	held := heldLock()
+	held.ticket.request.Hold.Token = 7
+	var l Leader
+	l.held.Store(held)
+	require.True(t, l.IsLeader())
+	require.EqualValues(t, 7, l.Term())
+	held.endLease()
+	require.False(t, l.IsLeader())
+	require.Zero(t, l.Term())
+}
+
 func (l *Lock) bound() int {
 	more := l.ticket.hold().makeMore()
 	more.mu.Lock()
@@ -144,26 +157,6 @@ func TestContext_CallLooksAtFewOthers(t *testing.T) {
 	require.Equal(t, n, l.bound())
 	require.LessOrEqual(t, asked, 2*n)
 	l.ticket.hold().end(ErrLeaseLost)
-}
-
-func BenchmarkContext(b *testing.B) {
-	for _, bench := range []struct {
-		name string
-		held int // contexts that do not end
-	}{{"none before", 0}, {"30000 live", 30_000}} {
-		b.Run(bench.name, func(b *testing.B) {
-			l := heldLock()
-			for range bench.held {
-				l.Context(context.Background())
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				parent, cancel := context.WithCancel(context.Background())
-				l.Context(parent)
-				cancel()
-			}
-		})
-	}
 }
 
 // A call of Lost while the loss is reported: the channel is closed exactly once. With the race
