@@ -36,8 +36,8 @@ func FuzzName_TwoShareNoKey(f *testing.F) {
 			}
 			channel, counter := wire.Channel(name), wire.TokenKey(name)
 			require.NotEqual(t, channel, counter)
-			require.Equal(t, slotOf(name), slotOf(channel), "%q and its channel %q", name, channel)
-			require.Equal(t, slotOf(name), slotOf(counter), "%q and its counter %q", name, counter)
+			require.Equal(t, wire.SlotOf(name), wire.SlotOf(channel), "%q and its channel %q", name, channel)
+			require.Equal(t, wire.SlotOf(name), wire.SlotOf(counter), "%q and its counter %q", name, counter)
 		}
 		require.NotContains(t, besideOf(b), a)
 		require.NotContains(t, besideOf(a), b)
@@ -86,34 +86,5 @@ func TestName_Accepted(t *testing.T) {
 	}
 	for _, name := range []string{"", "{}", "a{b", "a}b", "{}a", "{a", "}{", "}a", "redisson_lock_token:{}", "holdfast:manager:", "holdfast:manager:orders", strings.Repeat("x", MaxNameBytes+1)} {
 		require.ErrorIsf(t, checkName(name), ErrInvalidName, "%.100q", name)
-	}
-}
-
-// slotOf returns a key's slot by the cluster specification: CRC-16/XMODEM of the text between the
-// first "{" and the next "}", or of the key if there is none or it is empty. It shares no code with
-// names.go.
-func slotOf(key string) uint16 {
-	if open := strings.IndexByte(key, '{'); open >= 0 {
-		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
-			key = key[open+1 : open+1+n]
-		}
-	}
-	var crc uint16
-	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
-	}
-	return crc % 16384
-}
-
-func TestName_SlotsOfTheSpecification(t *testing.T) {
-	for key, slot := range map[string]uint16{"123456789": 12739, "foo": 12182, "{foo}bar": 12182, "foo{bar}{zap}": 5061} {
-		require.Equal(t, slot, slotOf(key), key)
 	}
 }
