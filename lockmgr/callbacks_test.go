@@ -97,8 +97,11 @@ func TestCallback_WaitsInOrder(t *testing.T) {
 		var order []int // callbacks are the only ones to write
 		for i := range n {
 			f := m.LockAsync("a")
-			f.OnDone(func(*lockmgr.Lock, error) { order = append(order, i) })
-			f.Cancel()
+			f.OnDone(func(_ *lockmgr.Lock, err error) {
+				require.ErrorIs(t, err, lockmgr.ErrCanceled)
+				order = append(order, i)
+			})
+			require.True(t, f.Cancel(), "it does not wait for its callback")
 		}
 		synctest.Wait()
 		require.Zero(t, m.Stats().Pending)
@@ -131,26 +134,6 @@ func TestCallback_HasTakenTheLockOnceQueued(t *testing.T) {
 		require.Same(t, l, got)
 		require.True(t, got.Valid())
 		mustUnlock(t, got)
-	})
-}
-
-// A cancel of a pending request does not wait for its callback, and withdraws the request.
-func TestCancel_DoesNotWaitForItsCallback(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		held := mustLock(t, m, "a")
-		f := m.LockAsync("a")
-		leave := hang(f)
-		var got error
-		f.OnDone(func(_ *lockmgr.Lock, err error) { got = err })
-		require.True(t, f.Cancel())
-		synctest.Wait()
-		require.Zero(t, m.Stats().Pending)
-		require.NoError(t, got)
-		leave()
-		synctest.Wait()
-		require.ErrorIs(t, got, lockmgr.ErrCanceled)
-		mustUnlock(t, held)
 	})
 }
 
