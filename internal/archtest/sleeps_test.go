@@ -93,7 +93,7 @@ var realSleeps = map[string]map[string]string{
 // fakeSleeps are functions that sleep in the fake time of others, who call them. A function that
 // runs testing/synctest itself needs no line.
 var fakeSleeps = map[string][]string{
-	"lockmgr":                 {"Read", "crowd", "keepThroughTrouble", "stoppings", "subscribedHolder", "tryOptions", "withdrawStopped", "withdrawals"},
+	"lockmgr":                 {"Read", "crowd", "keepThroughTrouble", "stoppings", "tryOptions", "withdrawStopped", "withdrawals"},
 	"lockmgr/internal/wire":   {"Close", "batch", "Exec"},
 	"notify":                  {"randomRun", "pump", "step"},
 	"internal/faults/network": {"lie"},
