@@ -87,16 +87,14 @@ func (b *bystander) observe(e lockmgr.Event) {
 
 // measure takes and loses locks for a while.
 func (b *bystander) measure(d time.Duration) harm {
-	ctx, cancel := context.WithTimeout(context.Background(), d+faults.Patience)
-	defer cancel()
 	b.mu.Lock()
 	b.now = harm{}
 	b.mu.Unlock()
 	end := time.Now().Add(d)
 	var group sync.WaitGroup
 	for owner, names := range b.names {
-		group.Go(func() { b.take(ctx, names[0], end) })
-		group.Go(func() { b.lose(ctx, owner, names[1], end) })
+		group.Go(func() { b.take(names[0], end) })
+		group.Go(func() { b.lose(owner, names[1], end) })
 	}
 	group.Wait()
 	faults.Eventually(b.t, func() bool { // a busy machine may need longer
@@ -119,86 +117,38 @@ func (b *bystander) measure(d time.Duration) harm {
 const pace = 2 * time.Millisecond
 
 // take takes and gives back a lock until an instant, and at least once.
-func (b *bystander) take(ctx context.Context, name string, end time.Time) {
+func (b *bystander) take(name string, end time.Time) {
 	for first := true; first || time.Now().Before(end); first = false {
 		begin := time.Now()
-		l, err := b.m.Lock(ctx, name)
-		if err != nil {
-			b.t.Error(err)
-			return
-		}
+		l := mustLock(b.t, b.m, name)
 		b.took(&b.now.grants, begin)
-		if err := l.Unlock(ctx); err != nil {
-			b.t.Error(err)
-			return
-		}
+		mustUnlock(b.t, l)
 		time.Sleep(pace)
 	}
 }
 
 // lose deletes the record of a held lock, again and again, and tells the channel of it. The holder
 // listens there, as it has waited for the lock before, and looks.
-func (b *bystander) lose(ctx context.Context, owner *redistest.Server, name string, end time.Time) {
-	server, err := resp.Dial(owner.Addr(), faults.Patience)
-	if err != nil {
-		b.t.Error(err)
-		return
-	}
+func (b *bystander) lose(owner *redistest.Server, name string, end time.Time) {
+	server := must(resp.Dial(owner.Addr(), faults.Patience))(b.t)
 	defer server.Close()
-	l, err := b.waitFor(ctx, server, name)
-	for first := true; err == nil && (first || time.Now().Before(end)); first = false {
-		if _, err = server.DoText("DEL", name); err != nil {
-			break
-		}
+	channel := faults.Channel(name)
+	before, next := mustLock(b.t, b.other, name), b.m.LockAsync(name)
+	faults.Eventually(b.t, func() bool {
+		return must(server.DoText("PUBSUB", "SHARDNUMSUB", channel))(b.t) == channel+"\n1"
+	}, "somebody listens to the channel of "+name)
+	mustUnlock(b.t, before)
+	l := mustAwait(b.t, next)
+	for first := true; first || time.Now().Before(end); first = false {
+		must(server.DoText("DEL", name))(b.t)
 		begin := time.Now()
-		if _, err = server.DoText("SPUBLISH", faults.Channel(name), "0"); err != nil {
-			break
-		}
-		select {
-		case <-l.Lost():
-			b.took(&b.now.losses, begin)
-		case <-ctx.Done():
-			b.t.Error(name + ": the loss is not told")
-			return
-		}
-		l, err = b.m.Lock(ctx, name)
+		must(server.DoText("SPUBLISH", channel, "0"))(b.t)
+		faults.AwaitLost(b.t, l)
+		b.took(&b.now.losses, begin)
+		l = mustLock(b.t, b.m, name)
 		time.Sleep(pace)
 	}
-	if err == nil {
-		err = l.Unlock(ctx)
-	}
-	if err != nil {
-		b.t.Error(err)
-	}
-}
-
-// waitFor takes a lock after the manager has waited for another one.
-func (b *bystander) waitFor(ctx context.Context, server *resp.Conn, name string) (*lockmgr.Lock, error) {
-	l, err := b.other.Lock(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	next := b.m.LockAsync(name)
-	if err := b.listened(server, name); err != nil {
-		return nil, err
-	}
-	if err := l.Unlock(ctx); err != nil {
-		return nil, err
-	}
-	return next.Await(ctx)
-}
-
-// listened waits until the manager listens to the channel of a lock.
-func (b *bystander) listened(server *resp.Conn, name string) error {
-	for end := time.Now().Add(faults.Patience); ; time.Sleep(time.Millisecond) {
-		text, err := server.DoText("PUBSUB", "SHARDNUMSUB", faults.Channel(name))
-		if err != nil || text == faults.Channel(name)+"\n1" {
-			return err
-		}
-		if time.Now().After(end) {
-			return errors.New("nobody listens to the channel of " + name)
-		}
-	}
+	mustUnlock(b.t, l)
 }
 
 func (b *bystander) took(to *delays, begin time.Time) {
