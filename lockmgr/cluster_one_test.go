@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,7 +35,7 @@ func TestCluster_OneShardWakes(t *testing.T) {
 		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
 			t.Parallel()
 			refused := make(chan string, 1024)
-			_, managers := oneShard(t, lockmgr.Options{Channels: channels, Observer: func(e lockmgr.Event) {
+			c, managers := oneShard(t, lockmgr.Options{Channels: channels, Observer: func(e lockmgr.Event) {
 				if r, ok := e.(lockmgr.EventRefused); ok {
 					refused <- r.Name
 				}
@@ -56,49 +55,13 @@ func TestCluster_OneShardWakes(t *testing.T) {
 								tries++
 							}
 						}
+						awaitSubscribers(t, c.Nodes[0], channels == lockmgr.ClassicChannels)
 						mustUnlock(t, mustPass(t, l, other, f))
 					}
 				}
 			}
 		})
 	}
-}
-
-// A client that listens and publishes as Redisson does in a cluster hears a manager of a cluster
-// with one master, and is heard.
-func TestCluster_OneShardLikeRedisson(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 1, 0)
-	m := dialOption(t, rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{})
-	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs(), DisableCache: true, ForceSingleClient: true}))(t)
-	defer client.Close()
-	ctx := faults.Patient(t)
-	l := must(m.Lock(ctx, "a"))(t)
-	heard := make(chan string, 1)
-	listening, stop := context.WithCancel(ctx)
-	defer stop()
-	go client.Receive(listening, client.B().Ssubscribe().Channel(faults.Channel("a")).Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
-	awaitSubscribers(t, c.Nodes[0], false)
-	mustUnlock(t, l)
-	select {
-	case message := <-heard:
-		require.Equal(t, "00", message)
-	case <-ctx.Done():
-		t.Fatal("no message")
-	}
-
-	faults.Do(t, c.Nodes[0], "HSET", "b", "foreign:1", "1")
-	faults.Do(t, c.Nodes[0], "PEXPIRE", "b", "60000")
-	f := m.LockAsync("b")
-	faults.Eventually(t, func() bool {
-		return strings.HasSuffix(faults.Do(t, c.Nodes[0], "PUBSUB", "SHARDNUMSUB", faults.Channel("b")), "1")
-	}, "it listens")
-	faults.ByMessage(t, m, func() {
-		faults.Do(t, c.Nodes[0], "DEL", "b")
-		faults.Do(t, c.Nodes[0], "SPUBLISH", faults.Channel("b"), "0")
-		l = must(f.Await(ctx))(t)
-	})
-	mustUnlock(t, l)
 }
 
 // Managers of a cluster with one master follow a planned failover, and one after the master has
