@@ -59,28 +59,22 @@ func onFrozen(t *testing.T, test func(t *testing.T, m *lockmgr.Manager, o lockmg
 	}
 }
 
-// Unlock fails after RetryTime, or after CommandTimeout if that is longer. Close after it waits for
-// one more try: for CommandTimeout, or for RetryTime if that is shorter.
+// Unlock fails after RetryTime, or after CommandTimeout if that is longer, and so does Close. Close
+// after Unlock waits for one more try: for CommandTimeout, or for RetryTime if that is shorter.
 func TestFrozen_UnlockAndClose(t *testing.T) {
-	onFrozen(t, func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, held []*lockmgr.Lock, freeze func()) {
-		freeze()
-		begin := time.Now()
-		require.Error(t, held[0].Unlock(ctx))
-		require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+frozenPauses)
-		begin = time.Now()
-		require.Error(t, m.Close(ctx))
-		require.LessOrEqual(t, time.Since(begin), min(o.RetryTime, o.CommandTimeout)+frozenPauses)
-	})
-}
-
-// Close ends after RetryTime, or after CommandTimeout if that is longer.
-func TestFrozen_Close(t *testing.T) {
-	onFrozen(t, func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, _ []*lockmgr.Lock, freeze func()) {
-		freeze()
-		begin := time.Now()
-		require.Error(t, m.Close(ctx))
-		require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+frozenPauses)
-	})
+	for _, unlocks := range []bool{true, false} {
+		onFrozen(t, func(t *testing.T, m *lockmgr.Manager, o lockmgr.Options, held []*lockmgr.Lock, freeze func()) {
+			freeze()
+			begin, limit := time.Now(), max(o.RetryTime, o.CommandTimeout)+frozenPauses
+			if unlocks {
+				require.Error(t, held[0].Unlock(ctx))
+				require.LessOrEqual(t, time.Since(begin), limit)
+				begin, limit = time.Now(), min(o.RetryTime, o.CommandTimeout)+frozenPauses
+			}
+			require.Error(t, m.Close(ctx))
+			require.LessOrEqual(t, time.Since(begin), limit)
+		})
+	}
 }
 
 // Close ends with its context. It needs a second at most for what is left to do.
