@@ -252,32 +252,6 @@ func TestLockAll_Gathers(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// A set hears the messages of each item. One that does not would poll every 10 ms. Once nobody
-// waits, the manager hears no channel any more.
-func TestLockAll_HearsEachItem(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{Linger: milli})
-		other, _ := w.manager(lockmgr.Options{})
-		held := mustLockEach(t, other, []string{"a", "b"})
-		held = append(held, mustLockEach(t, other, []string{"r", "w", "x"}, lockmgr.Exclusive())...)
-		f := m.LockAllAsync(mixed)
-		time.Sleep(20 * milli) // in which the channels are confirmed, and a try is answered
-		require.Len(t, w.server.PubSubChannels(""), 15, "for each the channel of the name, of the set, and of those who may stand in the line")
-		before := m.Stats().Polls
-		for _, l := range held {
-			time.Sleep(100 * milli)
-			requirePending(t, f)
-			mustUnlock(t, l)
-		}
-		l := mustAwait(t, f)
-		require.LessOrEqual(t, m.Stats().Polls, before+5, "one after each pause")
-		mustUnlock(t, l)
-		time.Sleep(5 * time.Second) // the name is remembered for as long as others are owed turns
-		require.Empty(t, w.server.PubSubChannels(""))
-		require.Zero(t, m.Stats().Subscriptions)
-	})
-}
-
 // A reader that would wait behind a writer waits with it, also for a set of its own owner.
 func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
 	_, m, _ := startServer(t, lockmgr.Options{})
