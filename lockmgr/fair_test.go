@@ -124,9 +124,7 @@ func ready(t *testing.T, s *redistest.Server, m *lockmgr.Manager, scripts uint64
 // next holder, and the message of the script is the grant. The next holder sends nothing. A hold
 // that lasts is renewed before the short lease of such a grant is over, and has its lease then.
 func TestFair_GrantByMessage(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, a, b := startServer(t, lockmgr.Options{})
 	l := mustLock(t, a, "f", lockmgr.Fair())
 	const rounds = 20
 	silent := 0
@@ -154,9 +152,7 @@ func TestFair_GrantByMessage(t *testing.T) {
 
 // A grant whose message is lost is found by the next script of the waiter.
 func TestFair_GrantByMessageIsLost(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, a, b := startServer(t, lockmgr.Options{})
 	l := mustLock(t, a, "f", lockmgr.Fair())
 	waits := b.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, a, "f", 1)
@@ -174,9 +170,7 @@ func TestFair_GrantByMessageIsLost(t *testing.T) {
 // A client that may publish on the channel of a manager, and does not know the secret of the
 // manager, can't forge a grant. No grant counts twice.
 func TestFair_ForgedGrant(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	a, b := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, a, b := startServer(t, lockmgr.Options{})
 	for _, tt := range []struct {
 		name        string
 		opts        []lockmgr.LockOption
@@ -248,9 +242,7 @@ func TestFair_TryLock(t *testing.T) {
 }
 
 func TestFair_Inspect(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	l := mustLock(t, m, "f", lockmgr.Fair(), lockmgr.Fenced())
 	require.Positive(t, l.Token())
 	require.True(t, strings.HasPrefix(l.HolderID(), m.ID()+":"), l.HolderID())
@@ -269,9 +261,8 @@ func TestFair_Inspect(t *testing.T) {
 
 // An administrator removes a fair lock: the holder loses it, and the first in the queue gets it.
 func TestFair_ForceUnlock(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other, third := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
+	third := dial(t, s.Addr(), lockmgr.Options{})
 	l := mustLock(t, m, "f", lockmgr.Fair())
 	waits := other.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, m, "f", 1)
@@ -354,9 +345,7 @@ func TestFair_DeadManager(t *testing.T) {
 // A manager that waits listens on a channel of its own. A client of Redisson knows only that of the
 // first place. The manager listens there, too, while such a client takes part.
 func TestFair_Channels(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{Linger: -1})
+	s, m, _ := startServer(t, lockmgr.Options{Linger: -1})
 	faults.Do(t, s, "HSET", "f", "java:1", "1")
 	waits := m.LockAsync("f", lockmgr.Fair())
 	awaitQueue(t, m, "f", 1)

@@ -19,9 +19,8 @@ import (
 
 // Only the named holder loses its lock, whatever the kind of lock is.
 func TestForceUnlockHolders_RemovesNoOther(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other, admin := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
+	admin := dial(t, s.Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
 	type options = []lockmgr.LockOption
 	for _, tt := range []struct {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -50,9 +49,8 @@ var kinds = []struct {
 // manager waits for as another kind. Permits and locks have keys of different types in different
 // processes: there the error may be ErrWrongType.
 func TestKinds_AskedForWhatIsInUse(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other, waiter := dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{}), dial(t, s.Addr(), lockmgr.Options{})
+	s, m, other := startServer(t, lockmgr.Options{})
+	waiter := dial(t, s.Addr(), lockmgr.Options{})
 	patient := faults.Patient(t)
 	for _, has := range kinds {
 		for _, asks := range kinds {

@@ -194,9 +194,7 @@ func TestLease_TooShortFailsAlone(t *testing.T) {
 
 // A token counter that is no number fails only requests that ask for a token.
 func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{RetryTime: faults.Patience})
+	s, m, _ := startServer(t, lockmgr.Options{RetryTime: faults.Patience})
 	faults.Do(t, s, "HSET", "redisson_lock_token:{a}", "x", "1")
 	fenced, plain := m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
 	require.ErrorIs(t, errOf(fenced.Await(faults.Patient(t))), lockmgr.ErrWrongType)

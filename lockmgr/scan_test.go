@@ -105,9 +105,7 @@ func TestScan_EveryKind(t *testing.T) {
 
 // A prefix is not a pattern.
 func TestScan_PrefixIsNoPattern(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
+	_, m, _ := startServer(t, lockmgr.Options{})
 	names := []string{`a*b`, `a?b`, `a[x]b`, `a\b`, `a^b`, "a\x00b", "a-b", "axb", "aéb"}
 	for _, name := range names {
 		mustLock(t, m, name)

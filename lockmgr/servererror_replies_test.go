@@ -215,9 +215,7 @@ func scriptBySHA(sha string) string {
 
 // Scripts may vanish from the server at any moment.
 func TestServerError_ScriptsFlushed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
+	s, m, _ := startServer(t, lockmgr.Options{})
 	var users, flusher sync.WaitGroup
 	var stop atomic.Bool
 	w := must(resp.Dial(s.Addr(), faults.Patience))(t)

@@ -17,9 +17,7 @@ import (
 // or is gone: typed errors that say what to do, and nothing left behind.
 
 func TestServerError_KeyOfAnotherType(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
+	s, m, _ := startServer(t, lockmgr.Options{})
 	faults.Do(t, s, "SET", "taken", "hello")
 
 	requireServerError(t, lockmgr.ErrWrongType, errOf(m.TryLock(ctx, "taken")))
