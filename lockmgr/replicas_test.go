@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -21,6 +20,14 @@ import (
 // acked are options for grants that a replica has.
 func acked(n int) lockmgr.Options {
 	return lockmgr.Options{Replicas: lockmgr.Replicas{Acks: n, Timeout: 5 * time.Second}}
+}
+
+// startReplica starts a master with one replica, and connects a manager. The test is parallel.
+func startReplica(t *testing.T, o lockmgr.Options) (master, replica *redistest.Server, m *lockmgr.Manager) {
+	t.Helper()
+	t.Parallel()
+	servers := redistest.StartReplicas(t, 1)
+	return servers[0], servers[1], dial(t, servers[0].Addr(), o)
 }
 
 // A lock of any kind is on the replicas when it is granted. The write that comes before the question
@@ -68,15 +75,14 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 // While the replica is stopped, requests fail and leave nothing. What was held before stays until
 // its deadline.
 func TestReplicas_TooFew(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
 	o := acked(1)
 	o.Lease, o.CommandTimeout, o.Replicas.Timeout = 4500*time.Millisecond, 1400*time.Millisecond, 1200*time.Millisecond
-	m, other := dial(t, servers[0].Addr(), o), dial(t, servers[0].Addr(), lockmgr.Options{})
+	master, replica, m := startReplica(t, o)
+	other := dial(t, master.Addr(), lockmgr.Options{})
 	ctx := faults.Patient(t)
 	held := mustLock(t, m, "held")
 
-	servers[1].Freeze()
+	replica.Freeze()
 	// A wait that is shorter than Replicas.Timeout is told the same.
 	wait := lockmgr.MaxWait(o.Replicas.Timeout / 2)
 	_, err := m.Lock(ctx, "short", wait)
@@ -106,7 +112,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	}
 	faults.AwaitLost(t, held)
 	require.ErrorIs(t, held.Err(), lockmgr.ErrLeaseLost)
-	servers[1].Thaw()
+	replica.Thaw()
 	faults.Eventually(t, func() bool {
 		l, err := m.TryLock(ctx, "a")
 		return err == nil && l.Unlock(ctx) == nil
@@ -123,25 +129,20 @@ func shortAcks() lockmgr.Options {
 // A renewal counts when a replica has it. While the replica is stopped, holds of all kinds last
 // until their old deadlines and no longer.
 func TestReplicas_ConfirmRenewals(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
 	o := shortAcks()
-	m := dial(t, servers[0].Addr(), o)
+	_, replica, m := startReplica(t, o)
 	var held []*lockmgr.Lock
-	for name, opts := range map[string][]lockmgr.LockOption{
-		"plain": nil, "fenced": {lockmgr.Fenced()}, "read": {lockmgr.Shared()}, "write": {lockmgr.Exclusive()}, "fair": {lockmgr.Fair()},
-	} {
-		held = append(held, mustLock(t, m, name, opts...))
+	for _, kind := range kinds {
+		held = append(held, mustAwait(t, kind.ask(m, kind.title)))
 	}
-	held = append(held, mustLockAll(t, m, lockmgr.All("set1", "set2")))
-	held = append(held, mustAcquire(t, m.Permits("permits", 3), 2))
+	held = append(held, mustLock(t, m, "fenced", lockmgr.Fenced()))
 
-	servers[1].Freeze()
+	replica.Freeze()
 	time.Sleep(o.Lease / 2) // renewals fail, and are tried again
-	servers[1].Thaw()
+	replica.Thaw()
 	requireRenewed(t, o.Lease, held...)
 
-	servers[1].Freeze()
+	replica.Freeze()
 	for _, l := range held {
 		faults.AwaitLost(t, l)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
@@ -151,31 +152,27 @@ func TestReplicas_ConfirmRenewals(t *testing.T) {
 // The scripts that renew a record write nothing if it has a longer life. The replicas are asked for
 // a write all the same.
 func TestReplicas_ConfirmWhatWasNotWritten(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
 	o := shortAcks()
 	o.Lease = 6 * time.Second // each renewal has a new connection
-	m := dial(t, servers[0].Addr(), o)
+	master, replica, m := startReplica(t, o)
 	l := mustLock(t, m, "a")
-	servers[1].Freeze()
-	faults.Do(t, servers[0], "PEXPIRE", "a", "60000")
+	replica.Freeze()
+	faults.Do(t, master, "PEXPIRE", "a", "60000")
 	faults.AwaitLost(t, l)
 }
 
 // Extend and a longer fixed lease count when a replica has them.
 func TestReplicas_ConfirmExtend(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
 	o := shortAcks()
-	m := dial(t, servers[0].Addr(), o)
+	_, replica, m := startReplica(t, o)
 	ctx := faults.Patient(t)
 	fixed := mustLock(t, m, "fixed", lockmgr.FixedLease(time.Minute)) // an acquire has Options.Lease at most
 	faults.Eventually(t, func() bool { return fixed.Remaining() > o.Lease }, "the renewal that makes it longer")
-	ttl := must(strconv.Atoi(faults.Do(t, servers[1], "PTTL", "fixed")))(t)
+	ttl := must(strconv.Atoi(faults.Do(t, replica, "PTTL", "fixed")))(t)
 	require.GreaterOrEqual(t, ttl, int(fixed.Remaining().Milliseconds()), "the replica has it")
 
 	held := mustLock(t, m, "held")
-	servers[1].Freeze()
+	replica.Freeze()
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	err := held.Extend(short, time.Minute)
@@ -184,7 +181,7 @@ func TestReplicas_ConfirmExtend(t *testing.T) {
 	require.Less(t, held.Remaining(), o.Lease)
 	require.ErrorIs(t, held.Extend(ctx, time.Minute), lockmgr.ErrLeaseLost)
 	require.True(t, fixed.Valid())
-	servers[1].Thaw()
+	replica.Thaw()
 	require.NoError(t, fixed.Extend(ctx, 2*time.Minute))
 	require.Greater(t, fixed.Remaining(), time.Minute)
 }
@@ -213,21 +210,18 @@ func TestReplicas_ConfirmUpgrade(t *testing.T) {
 
 // A lock that passes to a request that needs a script is passed on when a replica has that.
 func TestReplicas_ConfirmTransfers(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
 	o := shortAcks()
-	m := dial(t, servers[0].Addr(), o)
+	_, replica, m := startReplica(t, o)
 	first := mustLock(t, m, "a")
 	next := m.LockAsync("a", lockmgr.Fenced())
 	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, "it waits")
-	servers[1].Freeze()
+	replica.Freeze()
 	mustUnlock(t, first)
 	time.Sleep(2 * o.Replicas.Timeout)
-	if l, err, ok := settled(next); ok {
-		require.Nil(t, l)
-		require.ErrorIs(t, err, lockmgr.ErrReplicas)
+	if faults.Settled(next) {
+		require.ErrorIs(t, errOf(next.Result()), lockmgr.ErrReplicas)
 	}
-	servers[1].Thaw()
+	replica.Thaw()
 	l, err := m.Lock(faults.Patient(t), "a", lockmgr.Fenced())
 	if errors.Is(err, lockmgr.ErrReplicas) { // the replica was late
 		l, err = m.Lock(faults.Patient(t), "a", lockmgr.Fenced())
@@ -236,33 +230,22 @@ func TestReplicas_ConfirmTransfers(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// settled returns the result of a future, if it has one.
-func settled(f *futures.Future[*lockmgr.Lock]) (l *lockmgr.Lock, err error, ok bool) {
-	if !faults.Settled(f) {
-		return nil, nil, false
-	}
-	l, err = f.Result()
-	return l, err, true
-}
-
 // A master becomes a replica during WAIT. The requests are tried again, and their error is
 // temporary.
 func TestReplicas_DemotedDuringWait(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
 	o := acked(1)
 	o.RetryTime = 500 * time.Millisecond
-	m := dial(t, servers[0].Addr(), o)
+	master, replica, m := startReplica(t, o)
 	ctx := faults.Patient(t)
-	servers[1].Freeze()
+	replica.Freeze()
 	f := m.LockAsync("a")
-	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, servers[0], "INFO", "clients"), "blocked_clients:1") }, "WAIT")
-	faults.Do(t, servers[0], "REPLICAOF", "127.0.0.1", strconv.Itoa(servers[1].Port()))
+	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, master, "INFO", "clients"), "blocked_clients:1") }, "WAIT")
+	faults.Do(t, master, "REPLICAOF", "127.0.0.1", strconv.Itoa(replica.Port()))
 	_, err := f.Await(ctx)
 	require.True(t, lockmgr.Temporary(err), "%v", err)
 	require.NotErrorIs(t, err, lockmgr.ErrServer)
-	faults.Do(t, servers[0], "REPLICAOF", "NO", "ONE")
-	servers[1].Thaw()
+	faults.Do(t, master, "REPLICAOF", "NO", "ONE")
+	replica.Thaw()
 	faults.Eventually(t, func() bool {
 		l, err := m.TryLock(ctx, "a")
 		return err == nil && l.Unlock(ctx) == nil
