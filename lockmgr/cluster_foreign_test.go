@@ -72,16 +72,10 @@ func TestCluster_NodeOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", "500")
 	names := namesOn(c, 3)
-	var stolen *redistest.Server
-	for owner := range names {
-		stolen = owner
-		break
-	}
+	stolen := c.Nodes[0]
 	o := lockmgr.Options{Lease: 3 * time.Second}
 	ctx := faults.Patient(t)
-	holder := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o))(t)
-	defer holder.Close(context.Background())
-	other := dialCluster(t, c, o)
+	holder, other := dialTroubled(t, stolen.Addr(), o), dialCluster(t, c, o)
 	var held []*lockmgr.Lock
 	for owner, all := range names {
 		for _, name := range all {
@@ -128,8 +122,7 @@ func TestCluster_NodeOfAnotherClusterStays(t *testing.T) {
 	var log lockedBuffer
 	o := lockmgr.Options{RetryTime: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	ctx := faults.Patient(t)
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{stolen.Addr()}}, o))(t)
-	defer m.Close(context.Background())
+	m := dialTroubled(t, stolen.Addr(), o)
 	held := map[string]*lockmgr.Lock{}
 	for _, all := range names {
 		held[all[0]] = mustLock(t, m, all[0])
@@ -211,7 +204,7 @@ func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
 		return strings.Contains(faults.Do(t, other.Nodes[0], "CLUSTER", "INFO"), "cluster_state:ok")
 	}, "the other cluster serves")
 	var stolen atomic.Bool
-	manager, err := lockmgr.Dial(rueidis.ClientOption{
+	manager := dialOption(t, rueidis.ClientOption{
 		InitAddress: []string{m.From.Addr()},
 		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			if stolen.Load() && addr == m.To.Addr() {
@@ -220,8 +213,6 @@ func TestCluster_RedirectionToAnotherCluster(t *testing.T) {
 			return d.DialContext(ctx, "tcp", addr)
 		},
 	}, lockmgr.Options{RetryTime: time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = manager.Close(context.Background()) })
 	stolen.Store(true)
 	faults.Do(t, m.To, "CLIENT", "KILL", "TYPE", "normal")
 	require.ErrorIs(t, errOf(manager.Lock(faults.Patient(t), name)), lockmgr.ErrUnavailable)

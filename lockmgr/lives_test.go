@@ -108,13 +108,8 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 				require.LessOrEqual(t, stays.Remaining(), wait)
 				n.cut()
 				began := time.Now()
-				kind := []lockmgr.LockOption{lockmgr.Exclusive()}
-				if k := lockKind(t, other, "a"); k == "fair" {
-					kind = []lockmgr.LockOption{lockmgr.Fair()}
-				} else if k == "plain" {
-					kind = nil
-				}
-				next := mustLock(t, other, "a", kind...)
+				kinds := map[string][]lockmgr.LockOption{"fair": {lockmgr.Fair()}, "read-write": {lockmgr.Exclusive()}}
+				next := mustLock(t, other, "a", kinds[mustInspect(t, other, "a").Kind]...)
 				require.False(t, stays.Valid())
 				require.LessOrEqual(t, time.Since(began), wait+200*time.Millisecond)
 				mustUnlock(t, next)
@@ -123,11 +118,6 @@ func TestLife_FollowsThoseWhoHold(t *testing.T) {
 			})
 		})
 	}
-}
-
-// lockKind returns the kind of a lock, as Inspect tells it.
-func lockKind(t *testing.T, m *lockmgr.Manager, name string) string {
-	return mustInspect(t, m, name).Kind
 }
 
 // Tests of the real actors and the real client in fake time.

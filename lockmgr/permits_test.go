@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -497,8 +496,7 @@ func TestPermits_ProcessThatHearsNothing(t *testing.T) {
 	s := redistest.Start(t)
 	setUser(t, s, "deaf", "~*", "&*", "+@all", "-subscribe", "-ssubscribe")
 	m := dial(t, s.Addr(), lockmgr.Options{})
-	deaf := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: "deaf", Password: secret}, lockmgr.Options{}))(t)
-	faults.CloseAtEnd(t, deaf)
+	deaf := dialAs(t, s.Addr(), "deaf", lockmgr.Options{})
 	var stop atomic.Bool
 	var group sync.WaitGroup
 	for range 4 {

@@ -20,13 +20,8 @@ func TestOptions_Prefix(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var all []lockmgr.Event
-	dial := func(o lockmgr.Options) *lockmgr.Manager {
-		m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o))(t)
-		t.Cleanup(func() { _ = m.Close(context.Background()) })
-		return m
-	}
-	a := dial(lockmgr.Options{Prefix: "a:", Observer: func(e lockmgr.Event) { all = append(all, e) }})
-	b, plain := dial(lockmgr.Options{Prefix: "b:"}), dial(lockmgr.Options{})
+	a := dialTroubled(t, s.Addr(), lockmgr.Options{Prefix: "a:", Observer: func(e lockmgr.Event) { all = append(all, e) }})
+	b, plain := dial(t, s.Addr(), lockmgr.Options{Prefix: "b:"}), dial(t, s.Addr(), lockmgr.Options{})
 	taken := func(name string) {
 		t.Helper()
 		for _, m := range []*lockmgr.Manager{a, plain} {
