@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
@@ -240,29 +239,4 @@ func TestCluster_SetGathers(t *testing.T) {
 	over.Store(true)
 	group.Wait()
 	requireNothingLeft(t, c, names)
-}
-
-// BenchmarkCluster_Set compares a set whose names are in one slot with one whose names are on three
-// masters.
-func BenchmarkCluster_Set(b *testing.B) {
-	c := redistest.StartCluster(b, 3, 0)
-	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs()}, lockmgr.Options{}))(b)
-	ctx := b.Context()
-	var apart, together lockmgr.Set
-	for _, list := range namesOn(c, 1) {
-		apart.Names = append(apart.Names, list[0])
-		together.Names = append(together.Names, "{x}"+list[0])
-	}
-	for what, set := range map[string]lockmgr.Set{"three masters": apart, "one slot": together} {
-		b.Run(what, func(b *testing.B) {
-			for b.Loop() {
-				l, err := m.LockAll(ctx, set)
-				if err == nil {
-					err = l.Unlock(ctx)
-				}
-				require.NoError(b, err)
-			}
-		})
-	}
-	require.NoError(b, m.Close(ctx))
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -183,4 +185,36 @@ func TestPassTime_KeepsNoReaderOut(t *testing.T) {
 		require.Less(t, time.Since(left), second)
 		mustUnlock(t, held)
 	})
+}
+
+// A thousand callers of one process pass a lock on with few commands of their client.
+func TestDrain_TakesFewCommands(t *testing.T) {
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	sent := func() (n int) {
+		all := s.Commands(t) // also those that scripts called
+		for _, name := range []string{"evalsha", "eval", "subscribe", "unsubscribe", "script|load"} {
+			n += all[name]
+		}
+		return n
+	}
+	const waiters = 1000
+	l := mustLock(t, m, "hot")
+	left := make(chan struct{})
+	n := waiters
+	for range waiters {
+		m.LockAsync("hot").OnDone(func(l *lockmgr.Lock, err error) {
+			l.UnlockAsync()
+			if n--; n == 0 { // callbacks run one after another
+				close(left)
+			}
+		})
+	}
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == waiters })
+	before := sent()
+	mustUnlock(t, l)
+	<-left
+	spent := sent() - before
+	t.Logf("%d commands for %d handoffs", spent, waiters)
+	require.Less(t, spent, 25)
 }

@@ -28,7 +28,6 @@ var realSleeps = map[string]map[string]string{
 		"takeOneByOne":                             "the work of a holder, in fake time",
 		"take":                                     "the pace of a load that leaves the machine idle time",
 		"lose":                                     "the pace of a load that leaves the machine idle time",
-		"drainMutex":                               "nothing tells that goroutines wait for a mutex; only a benchmark depends on it",
 		"TestReplicas_ConfirmRenewals":             "a replica is away for half a lease",
 		"TestReplicas_ConfirmTransfers":            "a replica is away for longer than Replicas.Timeout",
 		"TestReplicas_WithABorrowedClient":         "nothing tells that a WAIT has begun; too short a sleep tests less",
