@@ -93,3 +93,24 @@ func TestLock_AllocatesLittle(t *testing.T) {
 	}
 	require.LessOrEqual(t, least, 5.0)
 }
+
+// Names that are only remembered are bounded too: there are at most MaxLocks of them, besides those
+// that are held or waited for. Remembered names keep no other name out.
+func TestName_RememberedOnesHaveABound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		const most = 3
+		other, _ := w.manager(lockmgr.Options{})
+		m, _ := w.manager(lockmgr.Options{MaxLocks: most, Linger: time.Hour})
+		name := func(i int) string { return fmt.Sprint("remembered:", i) }
+		for i := range 2 * most {
+			l := mustLock(t, other, name(i))
+			f := m.LockAsync(name(i))
+			time.Sleep(second) // it subscribes
+			mustUnlock(t, l)
+			mustUnlock(t, mustAwait(t, f))
+		}
+		require.Equal(t, 2*most, m.Stats().Locks, "their subscriptions linger")
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "another")), lockmgr.ErrOverloaded)
+		mustUnlock(t, must(m.TryLock(ctx, name(0)))(t, "a name that is known"))
+	})
+}

@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -128,4 +129,65 @@ func TestServerError_ForbiddenNameOfAHeldSet(t *testing.T) {
 	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "app:1", "app:2", "app:3"))
 	faults.Do(t, s, "ACL", "SETUSER", "locker", "~*")
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "app:2") == "0" }, "the release is repeated")
+}
+
+// TryLock fails at once. A waiting request fails after RetryTime, unless the trouble is over by
+// then.
+func TestServerError_PassingTrouble(t *testing.T) {
+	t.Parallel()
+	for _, tt := range faults.Troubles("READONLY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "CLUSTERDOWN", "BUSY", "down") {
+		t.Run(tt.What, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, tt.Args...)
+			w := faults.NewWitness()
+			// The server without its cluster's slots is a single server to the client.
+			opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true}
+			hasty := dialOption(t, opt, lockmgr.Options{Anonymous: true, RetryTime: 50 * time.Millisecond})
+			steady := dialOption(t, opt, lockmgr.Options{Anonymous: true, RetryTime: time.Minute, Observer: w.Observe})
+			tt.Begin(t, s)
+			waiting := steady.LockAsync("a")
+			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.Kind) })
+
+			requireServerError(t, tt.Kind, errOf(hasty.TryLock(faults.Patient(t), "b")))
+			require.EqualValues(t, 1, hasty.Stats().Failures, "one try")
+			_, err := hasty.Lock(faults.Patient(t), "c") // how often it tries depends on the machine
+			requireServerError(t, tt.Kind, err)
+			known := hasty.Stats().Locks
+			requireServerError(t, tt.Kind, errOf(hasty.TryLock(faults.Patient(t), "d")))
+			// A busy machine may answer a try after RetryTime.
+			faults.Eventually(t, func() bool { return hasty.Stats().Locks <= known }, "a script that did not run leaves nothing to release")
+			_, err = hasty.Inspect(faults.Patient(t), "d")
+			if err != nil { // a script that only reads may work
+				requireServerError(t, tt.Kind, err)
+			}
+
+			require.False(t, faults.Settled(waiting), "it waits")
+			tt.End(t, s)
+			l := must(waiting.Await(faults.Patient(t)))(t)
+			mustUnlock(t, l)
+			faults.Eventually(t, func() bool {
+				l, err = hasty.Lock(faults.Patient(t), "b")
+				return !lockmgr.Temporary(err) // it waits for 50 ms only
+			})
+			require.NoError(t, err)
+			mustUnlock(t, l)
+		})
+	}
+}
+
+// A closed client stays closed, so a request fails at once and not after RetryTime.
+func TestError_ClosedClientIsFinal(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		n := &network{server: w.server}
+		client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{"pipe:0"}, DialCtxFn: n.dial})))(t)
+		m := must(lockmgr.New(client, lockmgr.Options{RetryTime: time.Hour}))(t)
+		client.Close()
+		start := time.Now()
+		_, err := m.Lock(ctx, "a")
+		requireServerError(t, lockmgr.ErrUnavailable, err)
+		require.ErrorIs(t, err, rueidis.ErrClosing)
+		require.ErrorContains(t, err, "the client was closed")
+		require.Less(t, time.Since(start), second)
+		require.ErrorIs(t, m.Close(ctx), lockmgr.ErrUnavailable, "what may have run cannot be released")
+	})
 }
