@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -53,4 +54,23 @@ func TestLoop_UnknownMessage(t *testing.T) {
 	require.NoError(t, err)
 	p := newLoop(&shell{id: newIdentity(), options: o, clock: newClock(o.readClocks)})
 	require.Panics(t, func() { p.step(0, []message{core.Prolongation{}}) })
+}
+
+// Without an observer, traces and events cost no memory.
+func TestObserver_NothingIsTracedWithoutOne(t *testing.T) {
+	m := &shell{}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if m.newTrace(context.Background()) != nil {
+			t.Error("a trace")
+		}
+	}))
+	p := &loop{shell: m}
+	l := &Lock{}
+	tick := &l.ticket
+	tick.request.Tag = l
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		p.observeFailure(&tick.request, ErrCanceled)
+		p.observeUnlock(&tick.request, nil)
+		p.observeLoss(&core.Hold{Request: &tick.request}, ErrLeaseLost)
+	}))
 }
