@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -134,4 +135,203 @@ func requireTold(t *testing.T, m *lockmgr.Manager, witness *faults.Witness, log 
 	require.EqualValues(t, want.Lost+want.Closed, stats.Losses)
 	require.EqualValues(t, want.Reentered, stats.Reentries)
 	require.Equal(t, want.Lost, strings.Count(log, `msg="lock lost"`), log)
+}
+
+type spanKey struct{}
+
+// span makes a context as a tracer would.
+func span(name string) context.Context { return context.WithValue(ctx, spanKey{}, name) }
+
+func spanOf(c context.Context) any {
+	if c == nil {
+		return nil
+	}
+	return c.Value(spanKey{})
+}
+
+// last returns the newest event of a type, once all goroutines of the bubble are blocked.
+func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
+	t.Helper()
+	synctest.Wait()
+	for i := len(*events) - 1; i >= 0; i-- {
+		if e, ok := (*events)[i].(E); ok {
+			return e
+		}
+	}
+	require.FailNow(t, "no such event")
+	panic("unreachable")
+}
+
+// Events carry their time, the context of the request, how long it waited, how long the lock was
+// held and how long commands took.
+func TestEvent_TellsTimesAndContexts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Anonymous: true, Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		l := must(m.Lock(span("first"), "a"))(t)
+		granted := last[lockmgr.EventGranted](t, &events)
+		require.Equal(t, time.Now(), granted.At)
+		require.Zero(t, granted.Waited)
+		require.Equal(t, "first", spanOf(granted.Context))
+
+		// One that waits for it, and one that gives up.
+		f := m.LockAsync("a", lockmgr.TraceContext(span("second")))
+		require.ErrorIs(t, errOf(m.Lock(span("third"), "a", lockmgr.MaxWait(2*second))), lockmgr.ErrWaitTimeout)
+		failed := last[lockmgr.EventFailed](t, &events)
+		require.Equal(t, 2*second, failed.Waited)
+		require.Equal(t, "third", spanOf(failed.Context))
+		require.Contains(t, failed.Owner, m.ID())
+		require.Equal(t, time.Now(), failed.At)
+
+		mustUnlock(t, l)
+		next := mustAwait(t, f)
+		unlocked := last[lockmgr.EventUnlocked](t, &events)
+		require.Equal(t, 2*second, unlocked.Held)
+		require.Zero(t, unlocked.Took)
+		require.Equal(t, "first", spanOf(unlocked.Context))
+		granted = last[lockmgr.EventGranted](t, &events)
+		require.InDelta(t, 2, granted.Waited.Seconds(), 0.05, "a client that is not subscribed gets a pause after so long a hold")
+		require.Equal(t, "second", spanOf(granted.Context))
+
+		// A slow server.
+		time.Sleep(second)
+		net.delay.Store(int64(30 * milli))
+		mustUnlock(t, next)
+		unlocked = last[lockmgr.EventUnlocked](t, &events)
+		require.Equal(t, second, unlocked.Held)
+		require.GreaterOrEqual(t, unlocked.Took, 30*milli)
+		command := last[lockmgr.EventCommand](t, &events)
+		require.Equal(t, "release", command.Command)
+		require.Equal(t, []string{"a"}, command.Names)
+		require.GreaterOrEqual(t, command.Took, 30*milli)
+		require.LessOrEqual(t, command.Took, unlocked.Took)
+		require.Equal(t, time.Now(), command.At)
+		require.NoError(t, command.Err)
+		net.delay.Store(0)
+
+		// A loss, and a request without a context.
+		l = mustAwait(t, m.LockAsync("b", lockmgr.FixedLease(second)))
+		require.Nil(t, last[lockmgr.EventGranted](t, &events).Context)
+		<-l.Lost()
+		lost := last[lockmgr.EventLost](t, &events)
+		require.Equal(t, time.Now(), lost.At)
+		require.InDelta(t, second, lost.Held, float64(20*milli))
+		require.Equal(t, "b", lost.Name)
+
+		// A server that does not answer.
+		net.hush()
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "c")), lockmgr.ErrUnavailable)
+		command = last[lockmgr.EventCommand](t, &events)
+		require.Equal(t, []string{"c"}, command.Names)
+		require.Equal(t, second, command.Took)
+		require.ErrorIs(t, command.Err, lockmgr.ErrUnavailable)
+		failed = last[lockmgr.EventFailed](t, &events)
+		require.Equal(t, second, failed.Waited)
+		net.heal()
+	})
+}
+
+// A request that is refused before it is made has an event, too.
+func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, _ := w.manager(lockmgr.Options{MaxWaiters: 1, Observer: func(e lockmgr.Event) {
+			if _, ok := e.(lockmgr.EventFailed); ok {
+				events = append(events, e)
+			}
+		}})
+		refused := func(name string, err error) {
+			t.Helper()
+			require.Error(t, err)
+			e := last[lockmgr.EventFailed](t, &events)
+			require.Equal(t, name, e.Name)
+			require.Equal(t, "span", spanOf(e.Context), name)
+			require.Equal(t, err.Error(), e.Err.Error())
+			require.Equal(t, time.Now(), e.At)
+			require.Zero(t, e.Waited)
+			require.Empty(t, e.Owner)
+			require.Len(t, events, 1)
+			events = nil
+		}
+		traced := lockmgr.TraceContext(span("span"))
+		refused("", errOf(m.Lock(span("span"), "")))
+		refused("", errOf(m.LockAsync("", traced).Result()))
+		refused("a", errOf(m.TryLock(span("span"), "a", lockmgr.FixedLease(1))))
+		refused("a", errOf(m.LockAsync("a", traced, lockmgr.FixedLease(1)).Result()))
+		refused("a", errOf(m.LockAsync("a", lockmgr.FixedLease(1), traced).Result()))
+		refused("b", m.Do(span("span"), "b", nil, lockmgr.AsOwner(lockmgr.Owner{})))
+		refused("", errOf(m.LockAll(span("span"), lockmgr.Set{})))
+		refused("", errOf(m.LockAllAsync(lockmgr.Set{}, traced).Result()))
+		refused(`"a", "b"`, errOf(m.LockAll(span("span"), lockmgr.All("a", "b"), lockmgr.Fair())))
+		p := m.Permits("p", 2)
+		refused("p", errOf(p.Acquire(span("span"), 3)))
+		refused("p", errOf(p.AcquireAsync(0, traced).Result()))
+		refused("p", errOf(p.TryAcquire(span("span"), 1, lockmgr.Fenced())))
+
+		ended, cancel := context.WithCancel(span("span"))
+		cancel()
+		refused("a", errOf(m.Lock(ended, "a")))
+		refused(`"a"`, errOf(m.LockAll(ended, lockmgr.All("a"))))
+		refused("p", errOf(p.Acquire(ended, 1)))
+
+		// One request is pending, and there may be no more.
+		l := mustLock(t, m, "a")
+		waiting := m.LockAsync("a")
+		_, err := m.Lock(span("span"), "b")
+		require.ErrorIs(t, err, lockmgr.ErrOverloaded)
+		refused("b", err)
+		waiting.Cancel()
+		mustUnlock(t, l)
+	})
+}
+
+// At is when an event happened, not when the observer got it.
+func TestEvent_TellsWhenItHappened(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var at []time.Time
+		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
+			time.Sleep(second)
+			if e, ok := e.(lockmgr.EventGranted); ok {
+				at = append(at, e.At)
+			}
+		}})
+		var want []time.Time
+		for range 3 {
+			l := mustLock(t, m, "a")
+			want = append(want, time.Now())
+			mustUnlock(t, l)
+			time.Sleep(100 * milli)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, want, at)
+	})
+}
+
+// The event of a shared command names all its locks.
+func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		names := map[string]bool{}
+		locks, _ := burst(t, m, numbered("app:", 50))
+		time.Sleep(second)
+		for _, l := range locks {
+			names[l.Name()] = true
+			_ = l.UnlockAsync()
+		}
+		synctest.Wait()
+		seen := map[string]map[string]bool{}
+		for _, e := range events {
+			if e, ok := e.(lockmgr.EventCommand); ok {
+				for _, name := range e.Names {
+					if seen[e.Command] == nil {
+						seen[e.Command] = map[string]bool{}
+					}
+					seen[e.Command][name] = true
+				}
+			}
+		}
+		require.Equal(t, map[string]map[string]bool{"acquire": names, "renew": names, "release": names}, seen)
+	})
 }
