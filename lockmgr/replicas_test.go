@@ -188,15 +188,13 @@ func TestReplicas_ConfirmExtend(t *testing.T) {
 
 // A reader becomes the writer when a replica has that.
 func TestReplicas_ConfirmUpgrade(t *testing.T) {
-	t.Parallel()
-	servers := redistest.StartReplicas(t, 1)
-	m := dial(t, servers[0].Addr(), shortAcks())
+	_, replica, m := startReplica(t, shortAcks())
 	ctx := faults.Patient(t)
 	owner := m.NewOwner()
 	reader := must(m.Lock(ctx, "a", lockmgr.Shared(), lockmgr.AsOwner(owner)))(t)
-	servers[1].Freeze()
+	replica.Freeze()
 	require.ErrorIs(t, errOf(m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))), lockmgr.ErrReplicas)
-	servers[1].Thaw()
+	replica.Thaw()
 	require.True(t, reader.Valid())
 	var writer *lockmgr.Lock
 	faults.Eventually(t, func() bool {
@@ -204,7 +202,7 @@ func TestReplicas_ConfirmUpgrade(t *testing.T) {
 		writer = l
 		return err == nil
 	}, "a replica confirms it")
-	require.Equal(t, "write", faults.Do(t, servers[1], "HGET", "a", "mode"))
+	require.Equal(t, "write", faults.Do(t, replica, "HGET", "a", "mode"))
 	mustUnlock(t, writer, reader)
 }
 
