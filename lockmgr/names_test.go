@@ -23,7 +23,8 @@ func TestOptions_Prefix(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	var all []lockmgr.Event
-	a := dialTroubled(t, s.Addr(), lockmgr.Options{Prefix: "a:", Observer: func(e lockmgr.Event) { all = append(all, e) }})
+	see := func(e lockmgr.Event) { all = append(all, e) }
+	a := dialTroubled(t, s.Addr(), lockmgr.Options{Prefix: "a:", Observer: see})
 	b, plain := dial(t, s.Addr(), lockmgr.Options{Prefix: "b:"}), dial(t, s.Addr(), lockmgr.Options{})
 	taken := func(name string) {
 		t.Helper()

@@ -237,7 +237,9 @@ func TestReplicas_DemotedDuringWait(t *testing.T) {
 	ctx := faults.Patient(t)
 	replica.Freeze()
 	f := m.LockAsync("a")
-	faults.Eventually(t, func() bool { return strings.Contains(faults.Do(t, master, "INFO", "clients"), "blocked_clients:1") }, "WAIT")
+	faults.Eventually(t, func() bool {
+		return strings.Contains(faults.Do(t, master, "INFO", "clients"), "blocked_clients:1")
+	}, "WAIT")
 	faults.Do(t, master, "REPLICAOF", "127.0.0.1", strconv.Itoa(replica.Port()))
 	_, err := f.Await(ctx)
 	require.True(t, lockmgr.Temporary(err), "%v", err)
