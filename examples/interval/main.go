@@ -47,6 +47,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	defer srv.Close()
 	fmt.Fprintf(out, "%d processes, a job every %v, a lease of %v.\nServer: %v\n\n", *n, interval, lease, srv)
 	s := &shift{out: out, name: fmt.Sprintf("interval-%04x", rand.N(1<<16)), runs: map[time.Time]bool{}}
+	defer srv.DropTokens(s.name)
 	for i := range *n {
 		p, err := begin(srv, i+1)
 		if err != nil {

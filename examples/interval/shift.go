@@ -22,24 +22,21 @@ type shift struct {
 	runs  map[time.Time]bool // the ledger, which stands for a table with the primary key (job, slot)
 }
 
-// once runs the job of a slot in one of the processes that call once. The others wait. When the
-// runner dies or fails, the next one runs the job.
+// once runs the job of a slot in one of the processes that call once. The others wait, also while
+// the server is away. When the runner dies or fails, the next one runs the job.
 //
 // The end of the slot ends the waits. So nobody takes over if the runner dies within the last lease
 // of the slot. If that matters, ask the ledger for the slot before, too.
 //
 // The job ends with ctx. If ctx ends at SIGTERM, and the job is to end in peace, derive waiting
-// from ctx, and give Do another context.
-//
-// If the server is away for longer than Options.RetryTime, once fails with ErrUnavailable. Call
-// once again until the slot is over: the ledger knows whether the job has run.
+// from ctx, and give Lead another context.
 //
 // With slots by time.Truncate, all processes have the same slots. Truncate counts from midnight in
 // UTC. A job at a local time of the day needs its own rule.
 func (s *shift) once(ctx context.Context, p *process, slot time.Time) error {
 	waiting, cancel := context.WithDeadline(ctx, slot.Add(interval)) // ends the wait, not the job
 	defer cancel()
-	return p.mgr.Do(ctx, s.name, func(ctx context.Context, lock *lockmgr.Lock) error {
+	return p.mgr.Lead(ctx, s.name, func(ctx context.Context, term int64) error {
 		if s.done(slot) {
 			return nil // another process has run the job
 		}

@@ -97,8 +97,22 @@ func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job simple) error {
 	// end
 }
 
-func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send func(holder string, token int64) error) error {
+func chooseLedger(ctx, untilTheEnd context.Context, mgr *lockmgr.Manager, night time.Time, ledger *ledger, job simple) error {
 	// docs/choosing.md 9
+	return mgr.Lead(ctx, "nightly", func(ctx context.Context, term int64) error {
+		if done, err := ledger.Has(ctx, night); err != nil || done {
+			return err
+		}
+		if err := job(ctx); err != nil {
+			return err
+		}
+		return ledger.Add(ctx, night, term)
+	}, lockmgr.WaitContext(untilTheEnd))
+	// end
+}
+
+func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send func(holder string, token int64) error) error {
+	// docs/choosing.md 10
 	lock, err := mgr.Lock(ctx, "order 7", lockmgr.KeepFor(10*time.Minute), lockmgr.Fenced())
 	if err != nil {
 		return err
@@ -112,7 +126,7 @@ func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send
 }
 
 func chooseTakeOver(ctx context.Context, mgr *lockmgr.Manager, work simple, holder string, token int64) error {
-	// docs/choosing.md 10
+	// docs/choosing.md 11
 	lock, err := mgr.Lock(ctx, "order 7", lockmgr.TakeOver(holder), lockmgr.Fenced())
 	if err != nil {
 		return err
