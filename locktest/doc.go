@@ -32,6 +32,8 @@
 //	Restart              connections end; RestartEmpty loses the data too
 //	Link                 Cut, Refuse, Silence and Delay of one manager
 //
+// A name here is the whole name, with lockmgr.Options.Prefix.
+//
 // [Server.Hold] takes a lock as another process. [Server.Held] and [Server.Holders] read the
 // server's memory. [Advance] and [Eventually] let time pass.
 //

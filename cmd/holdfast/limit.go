@@ -46,8 +46,8 @@ It ends with 1 if the number to print or to forget is not set, or if --forget fi
 			return a.with(looks, func(m *lockmgr.Manager) error {
 				p := m.Permits(args[0], 1)
 				told := func(err error) error {
-					if isWrongType(err) {
-						return &exit{exitUsage, fmt.Errorf("%s has no permits: it is in use as a lock, or by another program", shown(args[0]))}
+					if e := new(lockmgr.LockError); isWrongType(err) && errors.As(err, &e) {
+						return &exit{exitUsage, fmt.Errorf("%s has no permits: it is in use as a lock, or by another program", shown(e.Name))}
 					}
 					return failed(err)
 				}
@@ -59,14 +59,14 @@ It ends with 1 if the number to print or to forget is not set, or if --forget fi
 				case err != nil:
 					return told(err)
 				case !info.Exists:
-					return &exit{exitFailed, fmt.Errorf("no number of permits is set for %s", shown(args[0]))}
+					return &exit{exitFailed, fmt.Errorf("no number of permits is set for %s", shown(info.Name))}
 				case !forget:
 					fmt.Fprintln(c.OutOrStdout(), info.Limit)
 					return nil
 				}
 				removed, err := p.Delete(ctx)
 				if err == nil && !removed {
-					return &exit{exitFailed, fmt.Errorf("%s is not forgotten: permits are taken", shown(args[0]))}
+					return &exit{exitFailed, fmt.Errorf("%s is not forgotten: permits are taken", shown(info.Name))}
 				}
 				return failed(err)
 			})

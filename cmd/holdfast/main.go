@@ -73,15 +73,16 @@ func main() {
 	os.Exit(code)
 }
 
-// Variables of the environment. The first is read, the others are set for the command of run.
+// Variables of the environment. The first two are read, and all are set for the command of run.
 const (
-	envRedis = "HOLDFAST_REDIS"
-	envName  = "HOLDFAST_NAME"
-	envToken = "HOLDFAST_TOKEN"
+	envRedis  = "HOLDFAST_REDIS"
+	envPrefix = "HOLDFAST_PREFIX"
+	envName   = "HOLDFAST_NAME"
+	envToken  = "HOLDFAST_TOKEN"
 )
 
 // An app is what all commands share.
-type app struct{ url string }
+type app struct{ url, prefix string }
 
 func newRoot() *cobra.Command {
 	a := &app{}
@@ -98,13 +99,20 @@ The server is that of --redis, or of the environment variable HOLDFAST_REDIS:
 
 Other users of the machine can see a password in an argument. Put it into the variable.
 
+If programs give Options.Prefix to the library, give it to --prefix or HOLDFAST_PREFIX. It is put before each
+NAME and PREFIX, unless the NAME or PREFIX begins with it already.
+
 Put -- before a name that begins with -, as in: holdfast show -- -x`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	url := os.Getenv(envRedis)
+	url, prefix := os.Getenv(envRedis), os.Getenv(envPrefix)
 	root.PersistentFlags().StringVar(&a.url, "redis", "", "URL of the server (default $HOLDFAST_REDIS, or redis://127.0.0.1:6379)")
-	root.PersistentPreRun = func(*cobra.Command, []string) {
+	root.PersistentFlags().StringVar(&a.prefix, "prefix", "", "what all names begin with (default $HOLDFAST_PREFIX, or nothing)")
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
+		if !c.Flags().Changed("prefix") {
+			a.prefix = prefix
+		}
 		if a.url == "" {
 			a.url = url
 		}
@@ -128,6 +136,7 @@ const closeTime = 10 * time.Second
 
 // with calls f with a manager, which it closes afterwards.
 func (a *app) with(o lockmgr.Options, f func(*lockmgr.Manager) error) error {
+	o.Prefix = a.prefix
 	m, err := lockmgr.DialURL(a.url, o)
 	if err != nil {
 		return failed(err)

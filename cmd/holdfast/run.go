@@ -53,11 +53,11 @@ If the lock is lost (the server forgot it, somebody broke it, or the server can'
 the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL. If somebody breaks the lock,
 holdfast learns it at its next renewal, within 40 % of --lease.
 
-The environment of the command has HOLDFAST_NAME, and with --token HOLDFAST_TOKEN. The token rises with every
-grant of the lock. A resource that refuses tokens smaller than the last one is safe from a command that still
-runs after the lock was lost. The server keeps the counter of a name's tokens for ever. The command does not
-get HOLDFAST_REDIS, which may have a password, unless you give --pass-redis: a holdfast that the command runs
-then uses the same server.
+The environment of the command has HOLDFAST_NAME with the whole name, HOLDFAST_PREFIX if run has a prefix, and
+with --token HOLDFAST_TOKEN. The token rises with every grant of the lock. A resource that refuses tokens
+smaller than the last one is safe from a command that still runs after the lock was lost. The server keeps the
+counter of a name's tokens for ever. The command does not get HOLDFAST_REDIS, which may have a password, unless
+you give --pass-redis: a holdfast that the command runs then uses the same server.
 
 holdfast passes SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1 and SIGUSR2 on to the command, unless it was
 started with the signal ignored, as by nohup. While it is in the foreground of a terminal it does not pass
@@ -164,7 +164,7 @@ func (j *job) run(a *app) error {
 	}
 	defer signal.Stop(signals)
 	j.until = time.Now().Add(j.wait)
-	o := lockmgr.Options{Lease: j.lease, Process: lockmgr.Process{Program: "holdfast run"}}
+	o := lockmgr.Options{Lease: j.lease, Prefix: a.prefix, Process: lockmgr.Process{Program: "holdfast run"}}
 	var m *lockmgr.Manager
 	err = j.outlast(signals, func() (err error) { m, err = lockmgr.DialURL(a.url, o); return err })
 	if err != nil {
@@ -175,7 +175,7 @@ func (j *job) run(a *app) error {
 		if err != nil {
 			return err
 		}
-		code, started := j.runUnder(l, path, j.environment(os.Environ(), l.Token(), a.url), signals)
+		code, started := j.runUnder(l, path, j.environment(os.Environ(), l, a), signals)
 		signal.Stop(signals) // a signal now ends this process, and the lock ends with its lease
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
@@ -187,7 +187,7 @@ func (j *job) run(a *app) error {
 		case started != nil:
 			return notStarted(started)
 		case lost != nil:
-			return &exit{exitLost, fmt.Errorf("%s: the lock was lost while the command ran: %w", strconv.Quote(j.name), lost)}
+			return &exit{exitLost, fmt.Errorf("%s: the lock was lost while the command ran: %w", strconv.Quote(l.Name()), lost)}
 		case code != 0:
 			return &exit{code: code}
 		}
@@ -298,24 +298,27 @@ func (j *job) tellLimit(m *lockmgr.Manager) {
 	info, err := m.Permits(j.name, j.permits).Inspect(ctx)
 	if err == nil && info.Exists && info.Limit != j.permits {
 		const text = "holdfast: %s has %d permits, and not %d: see holdfast limit\n"
-		fmt.Fprintf(os.Stderr, text, shown(j.name), info.Limit, j.permits)
+		fmt.Fprintf(os.Stderr, text, shown(info.Name), info.Limit, j.permits)
 	}
 }
 
 // environment returns the environment of the command: ours, with the variables of its own lock in
 // place of those that an outer run may have set.
-func (j *job) environment(ours []string, token int64, url string) []string {
+func (j *job) environment(ours []string, l *lockmgr.Lock, a *app) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		// On Windows the case of a name does not matter.
-		return slices.Contains([]string{envName, envToken, envRedis}, strings.ToUpper(name))
+		return slices.Contains([]string{envName, envToken, envPrefix, envRedis}, strings.ToUpper(name))
 	})
-	env = append(env, envName+"="+j.name)
-	if token != 0 {
+	env = append(env, envName+"="+l.Name())
+	if token := l.Token(); token != 0 {
 		env = append(env, envToken+"="+strconv.FormatInt(token, 10))
 	}
+	if a.prefix != "" {
+		env = append(env, envPrefix+"="+a.prefix)
+	}
 	if j.passRedis {
-		env = append(env, envRedis+"="+url)
+		env = append(env, envRedis+"="+a.url)
 	}
 	return env
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -88,6 +89,61 @@ func TestLs_ShowAndBreak(t *testing.T) {
 	require.Equal(t, "app:a is free, its last token is 1\n", out)
 	_, out, _ = w.run("ls", "app:")
 	require.Equal(t, 1, strings.Count(out, "\n"), out)
+}
+
+// With the prefix of the programs, all commands take and print their names. A name with the prefix is
+// the same name. The flag goes before the variable.
+func TestPrefix(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.lock("jobs:customer:stuck")
+	w.lock("customer:other")
+	_, err := w.m.Permits("jobs:exports", 3).Acquire(ctx, 2)
+	require.NoError(t, err)
+	code, out, _ := w.run("show", "customer:stuck")
+	require.Equal(t, 1, code)
+	require.Equal(t, "customer:stuck is free\n", out)
+	with := func(code int, args ...string) string {
+		t.Helper()
+		for _, call := range [][]string{append([]string{binary, "--prefix", "jobs:"}, args...), append([]string{"env", "HOLDFAST_PREFIX=jobs:", binary}, args...)} {
+			p := w.command(exec.Command(call[0], call[1:]...))
+			require.Equal(t, code, p.wait(), p.err.String())
+			out = p.out.String() + p.err.String()
+		}
+		return out
+	}
+	require.Contains(t, with(0, "show", "customer:stuck"), "jobs:customer:stuck (plain)\n")
+	require.Contains(t, with(0, "show", "jobs:customer:stuck"), "jobs:customer:stuck (plain)\n")
+	require.Contains(t, with(1, "show", "customer:other"), "jobs:customer:other is free\n")
+	require.Contains(t, with(0, "--prefix", "", "show", "customer:other"), "customer:other (plain)\n")
+	require.Contains(t, with(0, "show", "exports"), "jobs:exports (permits 2/3)\n")
+	require.Contains(t, with(0, "ls", "customer:"), "jobs:customer:stuck ")
+	out = with(0, "ls")
+	require.Contains(t, out, "jobs:exports ")
+	require.NotContains(t, out, "customer:other")
+	require.Empty(t, with(0, "limit", "exports", "4"))
+	require.Equal(t, "4\n", with(0, "limit", "exports"))
+	require.Contains(t, with(64, "limit", "customer:stuck"), "jobs:customer:stuck has no permits")
+	require.Contains(t, with(1, "limit", "--forget", "exports"), "jobs:exports is not forgotten")
+	require.Contains(t, with(1, "limit", "nothing"), "set for jobs:nothing\n")
+	require.Contains(t, with(75, "run", "-n", "customer:stuck", "--", "true"), `"jobs:customer:stuck"`)
+	require.Contains(t, with(0, "run", "--permits", "9", "exports", "--", "true"), "jobs:exports has 4 permits")
+	show := `echo $HOLDFAST_NAME $HOLDFAST_PREFIX; exec "$0" --redis "$1" show $HOLDFAST_NAME`
+	out = with(0, "run", "customer:7", "--", "sh", "-c", show, binary, "redis://"+w.Addr())
+	require.Contains(t, out, "jobs:customer:7 jobs:\njobs:customer:7 (plain)\n")
+	require.Equal(t, "free\n", with(0, "--prefix", "", "run", "free", "--", "sh", "-c", `echo $HOLDFAST_NAME $HOLDFAST_PREFIX`))
+	require.Contains(t, with(0, "check"), "plain locks work")
+	p := w.start("--prefix", "jobs:", "top", "--json", "customer:")
+	require.Eventually(t, func() bool { return strings.Contains(p.out.String(), "jobs:customer:stuck") }, patient, 5*time.Millisecond)
+	require.NotContains(t, p.out.String(), "customer:other")
+	require.Contains(t, with(1, "break", "--yes", "customer:free"), "jobs:customer:free is free\n")
+	code, out, _ = w.run("--prefix", "jobs:", "break", "--yes", "customer:stuck")
+	require.Zero(t, code)
+	require.Contains(t, out, "broken: jobs:customer:stuck\n")
+	w.free("jobs:customer:stuck")
+	code, out, _ = w.run("--prefix", "jobs:", "break", "--yes", "exports")
+	require.Zero(t, code)
+	require.Contains(t, out, "broken: jobs:exports\n")
 }
 
 // check names what is missing, and ends with 77 if plain locks need it.
