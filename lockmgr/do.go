@@ -12,7 +12,8 @@ import (
 // Do returns the error of [Manager.Lock]. Otherwise Do returns the error of fn unchanged, so only
 // fn itself can tell that fn ran: let fn set a variable. If the lock was lost before fn returned,
 // the error also matches ErrLeaseLost, or ErrClosed if the manager was closed: the work of fn may
-// have met another holder. Test for these two first.
+// have met another holder. Test for these two first. If fn returns the loss, as the cause of its
+// context, Do reports the loss once.
 //
 // The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
 // deadlock is seen, unless ctx has an owner: see [WithOwner].
@@ -41,8 +42,9 @@ func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx contex
 	if err != nil {
 		return err
 	}
-	defer func() { failed = joined(failed, m.finish(ctx, l)) }()
-	return fn(l.Context(ctx), l)
+	inner := l.Context(ctx)
+	defer func() { failed = joined(failed, inner, m.finish(ctx, l)) }()
+	return fn(inner, l)
 }
 
 // finish unlocks at the end of a Do. finish returns why the lock was lost before, or nil.
@@ -63,13 +65,20 @@ func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	return nil
 }
 
-// joined returns both errors joined, or the only error unchanged.
-func joined(a, b error) error {
+// joined returns the error of the function of a Do and the loss of the lock joined, or the only
+// error unchanged. inner is the context of the function. A function that returned the loss, as the
+// cause of inner, has told nothing else.
+func joined(failed error, inner context.Context, lost error) error {
 	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
+	case failed == nil:
+		return lost
+	case lost == nil:
+		return failed
 	}
-	return errors.Join(a, b)
+	// The cause is compared with errors of this package first: == panics for some types of others.
+	cause := context.Cause(inner)
+	if (cause == errors.Unwrap(lost) || cause == ErrLeaseLost) && failed == cause {
+		return lost
+	}
+	return errors.Join(failed, lost)
 }

@@ -3,6 +3,8 @@ package lockmgr_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +80,70 @@ func TestDo_TellsTheLoss(t *testing.T) {
 		require.ErrorIs(t, m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) }), lockmgr.ErrClosed)
 	})
 }
+
+// A function that returns why its lock was lost adds nothing: the loss is told once. An error that
+// only matches the loss is kept.
+func TestDo_TellsTheLossOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		for name, result := range map[string]func(cause error) error{
+			"the loss itself":      func(cause error) error { return cause },
+			"with words around":    func(cause error) error { return fmt.Errorf("working: %w", cause) },
+			"the loss of another":  func(error) error { return lockmgr.ErrLeaseLost },
+			"one not to compare":   func(cause error) error { return incomparable{cause} },
+			"the end of a context": func(error) error { return context.Canceled },
+		} {
+			var told error
+			err := m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
+				<-c.Done()
+				told = result(context.Cause(c))
+				return told
+			}, lockmgr.MaxHold(second))
+			lines := strings.Split(err.Error(), "\n")
+			if last := `lockmgr: unlock "orders": lease lost: its MaxHold is over`; name == "the loss itself" {
+				require.Equal(t, []string{last}, lines, name)
+				requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+			} else {
+				require.Equal(t, []string{told.Error(), last}, lines, name)
+			}
+		}
+
+		// Timers are late: the function knows of the loss before the manager.
+		err := m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
+			for l.Valid() {
+				time.Sleep(milli)
+			}
+			require.Error(t, c.Err())
+			return context.Cause(c)
+		}, lockmgr.FixedLease(second))
+		requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+
+		// The context of an outer lock, and one that ends with an error not to compare.
+		outer := incomparable{lockmgr.ErrLeaseLost}
+		c, cancel := context.WithCancelCause(ctx)
+		err = m.Do(c, "orders", func(c context.Context, l *lockmgr.Lock) error {
+			cancel(outer)
+			<-l.Lost()
+			return context.Cause(c)
+		}, lockmgr.MaxHold(second))
+		require.ErrorContains(t, err, "not to compare\nlockmgr: unlock")
+
+		closing := func(c context.Context, _ *lockmgr.Lock) error {
+			mustClose(t, m)
+			return context.Cause(c)
+		}
+		requireLockError(t, m.Do(ctx, "orders", closing), "unlock", "orders", lockmgr.ErrClosed)
+		m, _ = w.manager(lockmgr.Options{})
+		err = m.Lead(ctx, "orders", func(c context.Context, _ int64) error { return closing(c, nil) })
+		requireLockError(t, err, "unlock", "orders", lockmgr.ErrClosed)
+	})
+}
+
+// incomparable is an error that == can't compare.
+type incomparable []error
+
+func (incomparable) Error() string     { return "not to compare" }
+func (e incomparable) Unwrap() []error { return e }
 
 // An unlock ends the context that the lock gave out. Given that context, or a child of it, Unlock
 // waits all the same.

@@ -66,14 +66,15 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 // term calls fn once, and reports whether to campaign again, because the lock was lost before fn
 // returned.
 func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (again bool, err error) {
+	inner := l.Context(ctx)
 	defer func() {
 		lost := m.finish(ctx, l)
 		again = errors.Is(lost, ErrLeaseLost) && ctx.Err() == nil
 		if !again && errors.Is(lost, ErrClosed) {
-			err = joined(err, lost)
+			err = joined(err, inner, lost)
 		}
 	}()
-	return false, fn(l.Context(ctx), l)
+	return false, fn(inner, l)
 }
 
 // A Leader campaigns for a name in the background: see [Manager.Lead]. Any goroutine may call the

@@ -140,6 +140,9 @@ func (t task) run(ctx context.Context) error {
 	lock := found.(*lockmgr.Lock)
 	err := t.fn(lock.Context(ctx))
 	if lost := lock.Err(); lost != nil && !errors.Is(lost, lockmgr.ErrNotHeld) {
+		if err == lost { // as the cause of the context of fn
+			err = nil
+		}
 		err = errors.Join(err, fmt.Errorf("the lock of the job was lost: %w", lost))
 	}
 	return err

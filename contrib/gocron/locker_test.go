@@ -203,6 +203,12 @@ func TestTask_TellsALoss(t *testing.T) {
 	}), gocron.WithName("report"))
 	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
 	require.ErrorIs(t, err, failed)
+	err = run(t, locker, locker.Task(func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}), gocron.WithName("other"))
+	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+	require.NotContains(t, err.Error(), "\n", "the loss is told once")
 }
 
 // A job of Task is not run without a lock of its locker, nor without a name, which all such jobs
