@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -44,6 +46,9 @@ addresses of loopback are taken, and --web 0.0.0.0:7117 is refused.`,
 			}
 			if asJSON && web != "" {
 				return errors.New("top: --json and --web exclude each other")
+			}
+			if !asJSON && web == "" && !term.IsTerminal(int(os.Stdout.Fd())) {
+				return &exit{exitUsage, errors.New("top: no terminal: give --json or --web")}
 			}
 			prefix := strings.Join(args, "")
 			ctx, stop := interrupted()

@@ -45,6 +45,17 @@ func TestTop_JSON(t *testing.T) {
 	require.Len(t, last.Locks, 1)
 }
 
+// Without a terminal top says at once what to give, also if there is no server.
+func TestTop_WithoutATerminal(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range [][]string{{"top"}, {"--redis", "redis://127.0.0.1:1", "top", "orders:"}} {
+		code, out, text := w.run(args...)
+		require.Equal(t, 64, code)
+		require.Empty(t, out)
+		require.Equal(t, "holdfast: top: no terminal: give --json or --web\n", text)
+	}
+}
+
 // A source remembers what it found.
 func TestSource(t *testing.T) {
 	var rows []row
