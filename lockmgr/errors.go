@@ -33,7 +33,8 @@ var (
 	ErrOverloaded = core.ErrOverloaded
 	// ErrKind: the name is in use as a lock of another kind, by the same manager or another. A name
 	// is a plain lock, a read-write lock ([Shared], [Exclusive]), a fair lock ([Fair]) or has
-	// permits ([Permits]).
+	// permits ([Permits]). For a lock, permits that this manager neither holds nor awaits are data
+	// of another type: ErrWrongType.
 	ErrKind = core.ErrKind
 	// ErrLimit: a request wants more permits than there are. The limit on the server is lower than
 	// the limit in the request, or was lowered while the request waited.
@@ -71,7 +72,8 @@ var (
 
 	// ErrPermission: the server's access rules forbid a command, a key or the channel.
 	ErrPermission = errors.New("lockmgr: permission denied")
-	// ErrWrongType: the key holds something other than a lock.
+	// ErrWrongType: the key holds data of another program, or permits that this manager neither
+	// holds nor awaits now.
 	ErrWrongType = errors.New("lockmgr: key is not a lock")
 	// ErrOutOfMemory: the server has no memory for another lock. Locks held can be renewed and
 	// released all the same.
