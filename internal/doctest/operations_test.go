@@ -53,7 +53,7 @@ func stuck(ctx context.Context, mgr *lockmgr.Manager, name string, force bool) e
 	}
 	slog.Warn("stuck", "holders", info.Holders, "ttl", info.TTL, "queue", len(info.Queue))
 	if !force {
-		return nil // look again: a TTL that jumps up has a living holder
+		return nil // look twice
 	}
 	_, err = mgr.ForceUnlock(ctx, name)
 	// end
