@@ -48,7 +48,7 @@ var _ = main // TestReadme calls run alone
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx); err != nil && ctx.Err() == nil { // no signal
 		log.Fatal(err)
 	}
 }
