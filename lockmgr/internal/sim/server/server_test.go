@@ -452,8 +452,10 @@ func (b *both) same(here, there any) bool {
 func (b *both) close(m, n int64) bool {
 	const little = 1000
 	large := m > little && n > little || m < -2 && n < -2
-	return m == n || large && max(m-n, n-m) <= 10+4*b.far
+	return m == n || large && b.near(m, n)
 }
+
+func (b *both) near(m, n int64) bool { return max(m-n, n-m) <= 10+4*b.far }
 
 // requireSameKeys compares all keys.
 func (b *both) requireSameKeys() {
@@ -503,7 +505,11 @@ func (b *both) requireSameKeys() {
 	}
 	sorted(here)
 	sorted(there)
-	if !maps.EqualFunc(here, there, func(x, y []any) bool { return b.same(x, y) }) {
+	sameKey := func(x, y []any) bool { // type, life, value
+		m, n := x[1].(int64), y[1].(int64)
+		return x[0] == y[0] && (m == n || m >= 0 && n >= 0 && b.near(m, n)) && b.same(x[2], y[2])
+	}
+	if !maps.EqualFunc(here, there, sameKey) {
 		b.Fatalf("other keys\n%s\nhere  %q\nthere %q", b.tail(), here, there)
 	}
 }
