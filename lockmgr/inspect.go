@@ -163,9 +163,18 @@ func (i *Info) kind() core.Kind {
 	return core.Exclusive
 }
 
-// isStrange reports whether a record is of another program: an entry does not have the form of a
-// holder ID of holdfast or Redisson.
+// isStrange reports whether a record is of another program: its mode is none of a lock, or an entry
+// does not have the form of a holder ID of holdfast or Redisson.
 func (i *Info) isStrange() bool {
+	switch i.Mode {
+	case "read", "write":
+	case "":
+		if i.Locked && len(i.Holders) == 0 {
+			return true // the mode is empty
+		}
+	default:
+		return true
+	}
 	return slices.ContainsFunc(i.Holders, func(h Holder) bool {
 		_, _, ok := holderOf(h.Owner)
 		return !ok

@@ -38,6 +38,10 @@ func TestServerError_KeyOfAnotherType(t *testing.T) {
 	require.Equal(t, "not a lock", mustInspect(t, m, "taken too").Kind)
 	require.ErrorIs(t, errOf(m.ForceUnlock(ctx, "taken too")), lockmgr.ErrWrongType)
 	require.ErrorIs(t, errOf(m.ForceUnlockHolders(ctx, "taken too", "colour")), lockmgr.ErrWrongType)
+	for _, mode := range []string{"sport", ""} {
+		faults.Do(t, s, "HSET", "taken with a mode", "mode", mode)
+		require.ErrorIs(t, errOf(m.ForceUnlock(faults.Patient(t), "taken with a mode")), lockmgr.ErrWrongType)
+	}
 	requireTimesOut(t, func() error { return errOf(m.Lock(faults.Patient(t), "taken too", lockmgr.MaxWait(time.Millisecond))) })
 	require.Equal(t, "colour\ngreen", faults.Do(t, s, "HGETALL", "taken too"))
 	require.Equal(t, "-1", faults.Do(t, s, "PTTL", "taken too"))
