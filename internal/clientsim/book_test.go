@@ -420,6 +420,9 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 			}
 		}
 		p.busy, p.ended[h.mgr] = h.end, h.end
+		if errors.Is(err, lockmgr.ErrLeaseLost) && p.keptBy != nil && p.keptBy.lock.Owner() == h.lock.Owner() {
+			p.weakened, p.kept = h.end, time.Time{} // the lease of the hold was over before a command told of a re-entry
+		}
 		if h.part(name) == writer {
 			p.wrote = h.end
 		}
