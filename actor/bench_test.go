@@ -68,50 +68,18 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-type echo struct{ next time.Duration }
+type echo struct{}
 
-func (e echo) Handle(batch []message) time.Duration {
+func (echo) Handle(batch []message) time.Duration {
 	for _, m := range batch {
 		m.reply <- m.op
 	}
-	return e.next
-}
-
-// BenchmarkPingPong is a request to an actor and its answer, from 1 and from 256 callers that wait
-// for theirs each.
-func BenchmarkPingPong(b *testing.B) {
-	for _, alarm := range []time.Duration{-1, time.Second} {
-		for _, callers := range []int{1, 256} {
-			b.Run(fmt.Sprintf("callers=%d/alarm=%v", callers, alarm > 0), func(b *testing.B) {
-				b.ReportAllocs()
-				a := actor.Start(echo{alarm})
-				var wg sync.WaitGroup
-				b.ResetTimer()
-				for c := range callers {
-					mine := b.N / callers
-					if c < b.N%callers {
-						mine++
-					}
-					wg.Go(func() {
-						reply := make(chan int, 1)
-						for i := range mine {
-							a.Post(message{op: i, reply: reply})
-							<-reply
-						}
-					})
-				}
-				wg.Wait()
-				b.StopTimer()
-				a.Stop()
-				<-a.Done()
-			})
-		}
-	}
+	return time.Second
 }
 
 // BenchmarkBusyMachine is the time from a request to its answer while more goroutines compute than
 // there are processors. What counts is that an actor does not queue up behind them: the median
-// stays where BenchmarkPingPong has it.
+// stays at about a microsecond.
 func BenchmarkBusyMachine(b *testing.B) {
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -126,7 +94,7 @@ func BenchmarkBusyMachine(b *testing.B) {
 			}
 		})
 	}
-	a := actor.Start(echo{time.Second})
+	a := actor.Start(echo{})
 	reply := make(chan int, 1)
 	times := make([]time.Duration, 0, 1_000_000)
 	for b.Loop() {
