@@ -91,33 +91,6 @@ func TestMap_Empty(t *testing.T) {
 	require.Zero(t, m.Len())
 }
 
-func TestSchedule_Moves(t *testing.T) {
-	for name, dues := range map[string][]time.Duration{
-		"later":                 {3 * s, 7 * s},
-		"sooner":                {7 * s, 3 * s},
-		"same slot":             {3 * s, 3*s - 1},
-		"out of the window":     {3 * s, 100 * s},
-		"into the window":       {100 * s, 3 * s},
-		"outside of the window": {100 * s, 200 * s},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := renewal.NewMap[*lease](8 * s)
-			a, x, b := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}
-			for _, l := range []*lease{a, x, b} {
-				m.Schedule(l, 0, dues[0])
-			}
-			m.Schedule(x, 0, dues[1])
-			require.Equal(t, 3, m.Len())
-
-			first, last := m.Due(dues[0].Round(s), nil), m.Due(time.Hour, nil)
-			require.ElementsMatch(t, []int{1, 2, 3}, ids(append(first, last...)), "each once")
-			if dues[0].Round(s) < dues[1].Round(s) {
-				require.Equal(t, []*lease{x}, last)
-			}
-		})
-	}
-}
-
 func TestNext_AfterRemoval(t *testing.T) {
 	m := renewal.NewMap[*lease](8 * s)
 	a, b, far, further := &lease{id: 1}, &lease{id: 2}, &lease{id: 3}, &lease{id: 4}
