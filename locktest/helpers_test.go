@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,17 +15,10 @@ import (
 
 var ctx = context.Background()
 
-// bubble runs a test on a server in fake time, and logs the real time.
+// bubble runs a test on a server in fake time.
 func bubble(t *testing.T, test func(t *testing.T, s *locktest.Server)) {
 	t.Helper()
-	begin := time.Now()
-	var passed time.Duration
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		test(t, locktest.Start(t))
-		passed = time.Since(begin)
-	})
-	t.Logf("%v of fake time took %v", passed, time.Since(begin).Round(time.Millisecond))
+	synctest.Test(t, func(t *testing.T) { test(t, locktest.Start(t)) })
 }
 
 // A recorder is a test that notes its failure.
@@ -65,22 +57,13 @@ func lock(t *testing.T, m *lockmgr.Manager, name string, opts ...lockmgr.LockOpt
 	return l
 }
 
-func requireOpen(t *testing.T, c <-chan struct{}) {
-	t.Helper()
+// closed reports whether a channel is closed once everything is quiet.
+func closed(c <-chan struct{}) bool {
 	synctest.Wait()
 	select {
 	case <-c:
-		require.Fail(t, "the channel is closed")
+		return true
 	default:
-	}
-}
-
-func requireClosed(t *testing.T, c <-chan struct{}) {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case <-c:
-	default:
-		require.Fail(t, "the channel is open")
+		return false
 	}
 }

@@ -61,10 +61,10 @@ func TestKinds_MessageWakesAnotherManager(t *testing.T) {
 		held := take(t, first, k)
 		f := k.ask(second)
 		locktest.Advance(10 * time.Second)
-		requireOpen(t, f.Done())
+		require.False(t, closed(f.Done()))
 		require.NoError(t, held.Unlock(ctx))
 		locktest.Advance(time.Second)
-		requireClosed(t, f.Done())
+		require.True(t, closed(f.Done()))
 		got, err := f.Result()
 		require.NoError(t, err)
 		require.NoError(t, got.Unlock(ctx))
@@ -95,16 +95,9 @@ func TestKinds_LeaseOfADeadProcessEnds(t *testing.T) {
 		locktest.Advance(time.Second)
 		s.Partition(dead)
 		locktest.Advance(15 * time.Second)
-		requireOpen(t, f.Done())
-		locktest.Within(t, 30*time.Second, func() bool {
-			select {
-			case <-f.Done():
-				return true
-			default:
-				return false
-			}
-		})
-		requireClosed(t, lost.Lost())
+		require.False(t, closed(f.Done()))
+		locktest.Within(t, 30*time.Second, func() bool { return closed(f.Done()) })
+		require.True(t, closed(lost.Lost()))
 		got, err := f.Result()
 		require.NoError(t, err)
 		require.True(t, got.Valid())
@@ -119,7 +112,7 @@ func TestShared_ManyReadersOneWriter(t *testing.T) {
 		require.Equal(t, sorted(r1.HolderID(), r2.HolderID()), s.Holders("a"))
 		writer := s.Manager(t, lockmgr.Options{}).LockAsync("a", lockmgr.Exclusive())
 		locktest.Advance(5 * time.Minute)
-		requireOpen(t, writer.Done())
+		require.False(t, closed(writer.Done()))
 		require.NoError(t, r1.Unlock(ctx))
 		require.NoError(t, r2.Unlock(ctx))
 		locktest.Advance(time.Second)
@@ -145,7 +138,7 @@ func TestFair_OrderOverManagers(t *testing.T) {
 			l, err := f.Result()
 			require.NoError(t, err)
 			for _, later := range waiting[i+1:] {
-				requireOpen(t, later.Done())
+				require.False(t, closed(later.Done()))
 			}
 			require.NoError(t, l.Unlock(ctx))
 		}

@@ -15,7 +15,7 @@ func sorted(s ...string) []string { slices.Sort(s); return s }
 
 func requireLost(t *testing.T, s *locktest.Server, l *lockmgr.Lock) {
 	t.Helper()
-	requireClosed(t, l.Lost())
+	require.True(t, closed(l.Lost()))
 	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 	for _, name := range l.Names() {

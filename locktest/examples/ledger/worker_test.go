@@ -62,16 +62,9 @@ func start(t *testing.T, s *locktest.Server, id string, l ledger.Ledger) *lockmg
 	return m
 }
 
-// bubble runs a test in fake time, and logs the real time.
+// bubble runs a test in fake time.
 func bubble(t *testing.T, test func(t *testing.T, s *locktest.Server, l *memory)) {
-	begin := time.Now()
-	var passed time.Duration
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		test(t, locktest.Start(t), new(memory))
-		passed = time.Since(begin)
-	})
-	t.Logf("%v of fake time took %v", passed, time.Since(begin).Round(time.Millisecond))
+	synctest.Test(t, func(t *testing.T) { test(t, locktest.Start(t), new(memory)) })
 }
 
 func TestWorker_StopsWhenItsLockIsLost(t *testing.T) {
