@@ -101,15 +101,6 @@ func TestPartition_ShorterThanTheLease(t *testing.T) {
 	})
 }
 
-func TestPartition_NeedsAManagerOfTheServer(t *testing.T) {
-	bubble(t, func(t *testing.T, own *locktest.Server) {
-		s, r := recorded(t)
-		m := own.Manager(t, lockmgr.Options{})
-		failure(t, func(testing.TB) { s.Partition(m) })
-		require.Contains(t, r.said, "not one of Server.Manager")
-	})
-}
-
 func TestRestart_KeepsLocks(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Server) {
 		first, second := s.Manager(t, lockmgr.Options{}), s.Manager(t, lockmgr.Options{})

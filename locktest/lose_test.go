@@ -46,22 +46,16 @@ func TestLoseLock_Readers(t *testing.T) {
 	})
 }
 
-func TestLoseLock_FixedLease(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Server) {
-		l := lock(t, s.Manager(t, lockmgr.Options{}), "a", lockmgr.FixedLease(time.Hour))
-		locktest.Advance(time.Minute)
-		s.LoseLock(l)
-		requireLost(t, s, l)
-	})
-}
-
-func TestLoseLock_MaxHold(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Server) {
-		l := lock(t, s.Manager(t, lockmgr.Options{}), "a", lockmgr.MaxHold(time.Hour))
-		locktest.Advance(time.Minute)
-		s.LoseLock(l)
-		requireLost(t, s, l)
-	})
+// Nothing renews the first of these holds.
+func TestLoseLock_ThatEndsAtATime(t *testing.T) {
+	for _, option := range []lockmgr.LockOption{lockmgr.FixedLease(time.Hour), lockmgr.MaxHold(time.Hour)} {
+		bubble(t, func(t *testing.T, s *locktest.Server) {
+			l := lock(t, s.Manager(t, lockmgr.Options{}), "a", option)
+			locktest.Advance(time.Minute)
+			s.LoseLock(l)
+			requireLost(t, s, l)
+		})
+	}
 }
 
 // A manager that can't be told learns by its deadline.
@@ -74,16 +68,6 @@ func TestLoseLock_OfAManagerThatIsCutOff(t *testing.T) {
 		s.LoseLock(l)
 		require.InDelta(t, 29.7, time.Since(begin).Seconds(), 0.1)
 		requireLost(t, s, l)
-	})
-}
-
-func TestLoseLock_NeedsAHeldLock(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *locktest.Server) {
-		s, r := recorded(t)
-		l := lock(t, s.Manager(t, lockmgr.Options{}), "a")
-		require.NoError(t, l.Unlock(ctx))
-		failure(t, func(testing.TB) { s.LoseLock(l) })
-		require.Contains(t, r.said, `"a" is not held`)
 	})
 }
 
@@ -111,14 +95,6 @@ func TestLoseName_OfAnUnknownManager(t *testing.T) {
 	})
 }
 
-func TestLoseName_NeedsAHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *locktest.Server) {
-		s, r := recorded(t)
-		failure(t, func(testing.TB) { s.LoseName("a") })
-		require.Contains(t, r.said, `nobody holds "a"`)
-	})
-}
-
 func TestForget_IsNoticedAtTheNextRenewal(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *locktest.Server, k kind) {
 		l := take(t, s.Manager(t, lockmgr.Options{}), k)
@@ -143,10 +119,21 @@ func TestForget_FixedLease(t *testing.T) {
 	})
 }
 
-func TestForget_NeedsAHolder(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *locktest.Server) {
-		s, r := recorded(t)
-		failure(t, func(testing.TB) { s.Forget("a") })
-		require.Contains(t, r.said, `nobody holds "a"`)
-	})
+// A call that makes no sense fails the test of the server.
+func TestServer_Misuse(t *testing.T) {
+	for want, misuse := range map[string]func(s *locktest.Server, released *lockmgr.Lock, stranger *lockmgr.Manager){
+		`LoseLock: "a" is not held`:  func(s *locktest.Server, l *lockmgr.Lock, _ *lockmgr.Manager) { s.LoseLock(l) },
+		`LoseName: nobody holds "a"`: func(s *locktest.Server, _ *lockmgr.Lock, _ *lockmgr.Manager) { s.LoseName("a") },
+		`Forget: nobody holds "a"`:   func(s *locktest.Server, _ *lockmgr.Lock, _ *lockmgr.Manager) { s.Forget("a") },
+		"not one of Server.Manager":  func(s *locktest.Server, _ *lockmgr.Lock, m *lockmgr.Manager) { s.Partition(m) },
+	} {
+		bubble(t, func(t *testing.T, other *locktest.Server) {
+			s, r := recorded(t)
+			released := lock(t, s.Manager(t, lockmgr.Options{}), "a")
+			require.NoError(t, released.Unlock(ctx))
+			stranger := other.Manager(t, lockmgr.Options{})
+			failure(t, func(testing.TB) { misuse(s, released, stranger) })
+			require.Contains(t, r.said, want)
+		})
+	}
 }
