@@ -162,31 +162,6 @@ func TestPermits_Limit(t *testing.T) {
 	})
 }
 
-func TestFenced_TokensRise(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Server) {
-		var last int64
-		for range 3 {
-			l := lock(t, s.Manager(t, lockmgr.Options{}), "a", lockmgr.Fenced())
-			require.Greater(t, l.Token(), last)
-			last = l.Token()
-			require.NoError(t, l.Unlock(ctx))
-		}
-	})
-}
-
-func TestDeadlock_IsFound(t *testing.T) {
-	bubble(t, func(t *testing.T, s *locktest.Server) {
-		m := s.Manager(t, lockmgr.Options{})
-		one, two := m.NewOwner(), m.NewOwner()
-		lock(t, m, "a", lockmgr.AsOwner(one))
-		lock(t, m, "b", lockmgr.AsOwner(two))
-		f := m.LockAsync("b", lockmgr.AsOwner(one))
-		_, err := m.Lock(ctx, "a", lockmgr.AsOwner(two))
-		require.ErrorIs(t, err, lockmgr.ErrDeadlock)
-		f.Cancel()
-	})
-}
-
 // The embedded server has no replicas.
 func TestReplicas_DoNotWork(t *testing.T) {
 	bubble(t, func(t *testing.T, s *locktest.Server) {

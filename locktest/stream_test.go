@@ -52,6 +52,7 @@ func TestStream_EndComesAfterTheBytes(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
+// A deadline ends a read, also one that blocks when it is set.
 func TestStream_Deadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(false)
@@ -61,18 +62,12 @@ func TestStream_Deadline(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		require.Equal(t, time.Second, time.Since(begin))
 		s.setDeadline(time.Time{})
+		time.AfterFunc(time.Minute, func() { s.setDeadline(time.Now()) })
+		_, err = s.read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		s.setDeadline(time.Time{})
 		time.AfterFunc(time.Hour, func() { s.write([]byte("a"), 0) })
 		require.Equal(t, "a", read(t, s))
-	})
-}
-
-// A deadline that is set while a read blocks ends it.
-func TestStream_DeadlineOfARead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStream(false)
-		time.AfterFunc(time.Minute, func() { s.setDeadline(time.Now()) })
-		_, err := s.read(make([]byte, 1))
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
 }
 
