@@ -199,9 +199,7 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	f := serverFailure(textError(text), text)
 	require.Equal(t, core.No, f.Ran)
 	require.Equal(t, Topology, f.Kind)
-	for i := range b.answers {
-		b.answers[i] = f.Answer()
-	}
+	fill(b.answers, f.Answer())
 	require.True(t, b.split())
 	require.Len(t, b.commands, 6)
 	b.clear()
@@ -212,9 +210,7 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 		"release[r][ u:3 redisson_lock__channel:{r}]", "release[s][ u:4 redisson_lock__channel:{s}]",
 		"renew[n][1000 u:5]", "renew[o][1000 u:6]",
 	}, sent(b))
-	for i := range b.answers {
-		b.answers[i] = Answer{Kind: Array}
-	}
+	fill(b.answers, Answer{Kind: Array})
 	require.True(t, replies(b)[5].OK)
 	require.False(t, b.split(), "nothing is left to be split")
 }
@@ -298,9 +294,7 @@ func TestBatch_SplitWhenFull(t *testing.T) {
 		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
 	}
 	b := batchOf(tasks(ops...))
-	for i := range b.answers {
-		b.answers[i] = refusal(Permission)
-	}
+	fill(b.answers, refusal(Permission))
 	require.True(t, b.split())
 	require.Len(t, b.commands, maxBatch/maxShared+maxBatch)
 	require.Len(t, b.answers, len(b.commands))

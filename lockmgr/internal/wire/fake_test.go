@@ -41,6 +41,13 @@ func fakeServer(t *testing.T, reply func(args []string) string) rueidis.Client {
 	return c
 }
 
+// fill makes each answer the same.
+func fill(answers []Answer, a Answer) {
+	for i := range answers {
+		answers[i] = a
+	}
+}
+
 func getOf(names ...string) []Command { return []Command{{Args: []string{"GET"}, Keys: names}} }
 
 // A failureError is a failure as an error.

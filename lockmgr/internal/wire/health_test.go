@@ -64,6 +64,7 @@ func TestHealth(t *testing.T) {
 		{"silent for no longer than answers take", []step{sent(0, 1), took(200 * ms), answered(200*ms, 1), sent(time.Hour, 1)}, time.Hour + 60*ms, time.Hour + 150*ms, false},
 		{"silent for much longer than answers take", []step{sent(0, 1), took(200 * ms), answered(200*ms, 1), sent(time.Hour, 1)}, time.Hour, time.Hour + 600*ms, true},
 		{"one slow answer is forgotten", []step{took(time.Second), took(ms), took(ms), took(ms), took(ms), took(ms), took(ms), took(ms), took(ms), sent(0, 1)}, 0, 500 * ms, true},
+		{"a failure that is reported after a later answer", []step{sent(0, 2), answered(10*ms, 1), failed(9*ms, 1)}, 0, time.Second, false},
 		{"over", []step{sent(0, 2), failed(ms, 1), answered(2*ms, 1)}, 0, 3 * ms, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,9 +83,15 @@ type hungServer struct{}
 
 func (hungServer) Exec(d *Deadline, _ []Command, answers []Answer) {
 	<-d.Start().Done()
-	for i := range answers {
-		answers[i] = (&Failure{Kind: Unavailable, Err: errNoAnswer}).Answer()
-	}
+	fill(answers, (&Failure{Kind: Unavailable, Err: errNoAnswer}).Answer())
+}
+
+// ask calls a lane, and returns a channel for the answer. The channel has room for a second answer,
+// which would be wrong.
+func ask(l *Lane) chan Answer {
+	ended := make(chan Answer, 2)
+	l.Call(getOf("b")[0], func(a Answer) { ended <- a })
+	return ended
 }
 
 // laneTo starts a lane, whose replies nobody needs.
@@ -110,7 +117,7 @@ func TestLane_CallFailsInItsTime(t *testing.T) {
 				const calls = 2000
 				ended := make(chan Answer, calls)
 				for range calls {
-					require.True(t, l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a }))
+					require.True(t, l.Call(getOf("b")[0], func(a Answer) { ended <- a }))
 				}
 				for range calls {
 					require.Equal(t, Unavailable, (<-ended).Failure.Kind)
@@ -126,16 +133,13 @@ func TestLane_CallBehindManyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := execFunc(func(_ []Command, answers []Answer) {
 			time.Sleep(900 * time.Millisecond)
-			for i := range answers {
-				answers[i] = Answer{}
-			}
+			fill(answers, Answer{})
 		})
 		l := laneTo(t, slow)
 		for i := range 256 * 8 {
 			l.Submit([]*core.Op{acquire("a", uint64(i))}, 0)
 		}
-		ended := make(chan Answer, 2)
-		l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
+		ended := ask(l)
 		time.Sleep(time.Minute)
 		require.Len(t, ended, 1)
 		require.Nil(t, (<-ended).Failure)
@@ -147,9 +151,7 @@ func TestLane_CallBehindManyAnswers(t *testing.T) {
 func TestLane_CallOfSeveralRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := laneTo(t, each(func(*Command) Answer { time.Sleep(1500 * time.Millisecond); return Answer{} }))
-		ended := make(chan Answer)
-		l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
-		require.Nil(t, (<-ended).Failure)
+		require.Nil(t, (<-ask(l)).Failure)
 	})
 }
 
@@ -163,9 +165,7 @@ func TestLane_Demoted(t *testing.T) {
 			}))
 			cfg.Demoted = func() { calls++ }
 			l := NewLane(cfg)
-			ended := make(chan Answer)
-			l.Call(Command{Args: []string{"GET"}, Keys: []string{"b"}}, func(a Answer) { ended <- a })
-			<-ended
+			<-ask(l)
 			l.Close()
 			require.Equal(t, want, calls)
 		})

@@ -108,9 +108,7 @@ func TestLane_RenewalsHaveTheirOwnSender(t *testing.T) {
 			until, mu := make(chan struct{}), sync.Mutex{}
 			answered := map[core.Verb]int{}
 			cfg, _ := testConfig(execFunc(func(commands []Command, answers []Answer) {
-				for i := range answers {
-					answers[i] = refusal(Permission) // any answer
-				}
+				fill(answers, refusal(Permission))
 				if commands[0].renews() == slow {
 					<-until
 				}
@@ -161,23 +159,12 @@ func TestBatch_KeepsNoMemoryOfAWave(t *testing.T) {
 	b.tasks = l.takeRenewals(new(sender), nil)
 	b.build(0)
 	require.Len(t, b.commands, maxRenewals/maxRenewed)
-	for i := range b.answers {
-		b.answers[i] = refusal(Permission)
-	}
+	fill(b.answers, refusal(Permission))
 	require.True(t, b.split())
 	require.Len(t, b.commands, maxRenewals/maxRenewed+maxRenewals)
 	b.clear()
 	require.LessOrEqual(t, cap(b.tasks), 4*maxBatch)
 	require.LessOrEqual(t, cap(b.commands), 4*maxBatch)
-}
-
-// A failure that is reported after a later answer does not count.
-func TestHealth_OldFailure(t *testing.T) {
-	h := newHealth(2 * time.Second)
-	h.sent(2, 0)
-	h.ended(1, 10*time.Millisecond, nil)
-	h.ended(1, 9*time.Millisecond, &Failure{Kind: Unavailable})
-	require.Nil(t, h.failing(0, time.Second))
 }
 
 // laneOver returns a lane to a batchServer at an instant, and functions that submit tasks and
@@ -258,9 +245,7 @@ func newBatchServer() *batchServer {
 }
 
 func (s *batchServer) Exec(_ *Deadline, commands []Command, answers []Answer) {
-	for i := range answers {
-		answers[i] = refusal(Permission)
-	}
+	fill(answers, refusal(Permission))
 	s.begun <- len(commands)
 	<-s.answer
 }

@@ -20,9 +20,7 @@ func TestLane_RenewalsOfAServerThatIsFartherNow(t *testing.T) {
 				rtt := first
 				s := execFunc(func(_ []Command, answers []Answer) {
 					time.Sleep(rtt)
-					for i := range answers {
-						answers[i] = Answer{}
-					}
+					fill(answers, Answer{})
 				})
 				l, replies := lanesOf(t, s, nil)
 				if first > 0 {
