@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,12 @@ func lanesOf(t *testing.T, s Server, c *Cluster, with ...func(*Config)) (l *Lane
 	l = NewLanes(cfg, c)
 	t.Cleanup(l.Close)
 	return l, replies
+}
+
+// shardOf returns the shard that an operation is of.
+func shardOf(l *Lanes, replies chan core.Reply, op *core.Op) int {
+	l.Submit([]*core.Op{op}, 0)
+	return int((<-replies).Shard)
 }
 
 // nameInHalf returns a name whose slot is in the first or the second half.
@@ -248,22 +255,19 @@ func never(context.Context) ([]Shard, error) { return nil, context.DeadlineExcee
 func TestLanes_FollowTheLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
-		l, replies := lanesOf(t, serves, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		l, replies := lanesOf(t, serves, c.cluster())
 		name, other := nameInHalf(1), nameInHalf(0)
-		shardOf := func(name string) int {
-			l.Submit([]*core.Op{acquire(name, 1)}, 0)
-			return int((<-replies).Shard)
-		}
+		shardOf := func(name string) int { return shardOf(l, replies, acquire(name, 1)) }
 		require.Equal(t, "b:1", l.Master(name))
 		require.Equal(t, 1, shardOf(name))
 		l.LookSoon()
 		time.Sleep(time.Second)
-		require.Zero(t, c.moves(), "nothing has changed")
+		require.Zero(t, c.moved.Load(), "nothing has changed")
 
 		c.set(twoShards("a:1", "c:1")) // a failover
 		l.LookSoon()
 		time.Sleep(time.Second)
-		require.Equal(t, 1, c.moves())
+		require.EqualValues(t, 1, c.moved.Load())
 		require.Equal(t, "c:1", l.Master(name))
 		require.Equal(t, 2, shardOf(name))
 		require.Equal(t, 0, shardOf(other))
@@ -278,7 +282,7 @@ func TestLanes_FollowTheLayout(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, 0, shardOf(name))
 		require.Equal(t, 1, shardOf(other), "the lane of b is used again")
-		require.Equal(t, 2, c.moves())
+		require.EqualValues(t, 2, c.moved.Load())
 	})
 }
 
@@ -292,9 +296,7 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		slow := "{" + name + "}slow"
 		until := make(chan struct{})
 		s := hangs(func(n string) bool { return n == slow }, until)
-		l, replies := lanesOf(t, s, &Cluster{
-			First: c.shards, Layout: c.layout, Moved: c.noteMove, Left: c.noteLeft, Gone: c.noteGone,
-		})
+		l, replies := lanesOf(t, s, c.cluster())
 		lanes := func() (n int) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -305,10 +307,7 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 			}
 			return n
 		}
-		shardOf := func(op *core.Op) int {
-			l.Submit([]*core.Op{op}, 0)
-			return int((<-replies).Shard)
-		}
+		shardOf := func(op *core.Op) int { return shardOf(l, replies, op) }
 		require.Equal(t, 1, shardOf(renewal(name, 1)))
 		c.set(twoShards("a:1", "c:1"))
 		time.Sleep(look)
@@ -371,18 +370,16 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 		slow := "{" + name + "}slow"
 		until := make(chan struct{})
 		s := hangs(func(n string) bool { return n == slow }, until)
-		l, replies := lanesOf(t, s, &Cluster{
-			First: c.shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone,
-			Node: func(string) Server { return redirects(to) },
-		})
+		cluster := c.cluster()
+		cluster.Node = func(string) Server { return redirects(to) }
+		l, replies := lanesOf(t, s, cluster)
 		there := func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			_, known := l.number[detourPrefix+"h:1"]
 			return known
 		}
-		l.Submit([]*core.Op{acquire(name, 1)}, 0)
-		require.EqualValues(t, 3, (<-replies).Shard, "after a, b and the lane for any master")
+		require.Equal(t, 3, shardOf(l, replies, acquire(name, 1)), "after a, b and the lane for any master")
 		time.Sleep(laneRest)
 		require.True(t, there())
 		time.Sleep(2 * look)
@@ -404,14 +401,12 @@ func TestLanes_CloseALaneForRedirections(t *testing.T) {
 func TestLanes_NumbersAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: twoShards("a:1", "b:1")}
-		l, replies := lanesOf(t, serves, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove})
+		l, replies := lanesOf(t, serves, c.cluster())
 		for i := range 2 * core.NoShard {
 			c.set(twoShards("a:1", fmt.Sprintf("b:%d", i)))
 			time.Sleep(2 * laneRest)
-			l.Submit([]*core.Op{acquire(nameInHalf(0), 1)}, 0)
-			first := (<-replies).Shard
-			l.Submit([]*core.Op{acquire(nameInHalf(1), 1)}, 0)
-			require.NotEqual(t, first, (<-replies).Shard)
+			first := shardOf(l, replies, acquire(nameInHalf(0), 1))
+			require.NotEqual(t, first, shardOf(l, replies, acquire(nameInHalf(1), 1)))
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -441,7 +436,7 @@ func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 		}
 		shards[0].Slots[0] = [2]int{core.NoShard + 1, Slots - 1}
 		c := &layoutServer{shards: shards}
-		l, _ := lanesOf(t, serves, &Cluster{First: shards, Layout: c.layout, Moved: c.noteMove, Gone: c.noteGone})
+		l, _ := lanesOf(t, serves, c.cluster())
 		last := shards[core.NoShard]
 		shards = slices.Clone(shards[:core.NoShard])
 		shards[1].Slots = append([][2]int{{core.NoShard, core.NoShard}}, shards[1].Slots...)
@@ -459,11 +454,13 @@ func TestLanes_SharedNumberIsNotGone(t *testing.T) {
 func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{shards: oneShard("a:1")}
-		l, _ := lanesOf(t, serves, &Cluster{First: c.shards, Layout: c.layout, Moved: c.noteMove, Every: 250 * time.Millisecond, OneSlot: true})
+		cluster := c.cluster()
+		cluster.Every, cluster.OneSlot = 250*time.Millisecond, true
+		l, _ := lanesOf(t, serves, cluster)
 		time.Sleep(time.Minute)
 		c.set(oneShard("b:1"))
 		time.Sleep(400 * time.Millisecond)
-		require.Equal(t, 1, c.moves())
+		require.EqualValues(t, 1, c.moved.Load())
 		require.Equal(t, "b:1", l.Master("x"))
 	})
 }
@@ -472,7 +469,9 @@ func TestLanes_FollowTheLayoutOfSentinel(t *testing.T) {
 func TestLanes_LookOftenAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &layoutServer{}
-		l, _ := lanesOf(t, serves, &Cluster{First: twoShards("a:1", "b:1"), Layout: c.layout, Moved: c.noteMove})
+		cluster := c.cluster()
+		cluster.First = twoShards("a:1", "b:1")
+		l, _ := lanesOf(t, serves, cluster)
 		time.Sleep(25 * time.Second)
 		require.Len(t, c.takeLooks(), 2, "every ten seconds")
 		for range 10 {
@@ -502,9 +501,17 @@ type layoutServer struct {
 	mu     sync.Mutex
 	shards []Shard
 	looks  []time.Time
-	moved  int
-	left   int
 	gone   []uint8
+	moved  atomic.Int32
+	left   atomic.Int32
+}
+
+// cluster is the cluster as lanes know it.
+func (c *layoutServer) cluster() *Cluster {
+	return &Cluster{
+		First: c.shards, Layout: c.layout, Gone: c.noteGone,
+		Moved: func() { c.moved.Add(1) }, Left: func() { c.left.Add(1) },
+	}
 }
 
 func (c *layoutServer) layout(context.Context) ([]Shard, error) {
@@ -523,18 +530,6 @@ func (c *layoutServer) set(shards []Shard) {
 	c.shards = shards
 }
 
-func (c *layoutServer) noteMove() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.moved++
-}
-
-func (c *layoutServer) noteLeft() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left++
-}
-
 func (c *layoutServer) noteGone(shard uint8) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -546,15 +541,9 @@ func (c *layoutServer) noteGone(shard uint8) {
 func (c *layoutServer) takeLeft() (left int, gone []uint8) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left, gone = c.left, c.gone
-	c.left, c.gone = 0, nil
-	return left, gone
-}
-
-func (c *layoutServer) moves() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.moved
+	gone = c.gone
+	c.gone = nil
+	return int(c.left.Swap(0)), gone
 }
 
 // takeLooks returns when the layout was asked for since the last call.

@@ -183,6 +183,21 @@ var (
 	notServed  = &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("down")}
 )
 
+// on makes a command fail.
+func on(verb, name string, f *Failure) func(string, []string) *Failure {
+	return func(v string, names []string) *Failure {
+		if v == verb && names[0] == name {
+			return f
+		}
+		return nil
+	}
+}
+
+// take makes another manager hold a lock.
+func (s *setServer) take(name string) {
+	s.records[name] = setRecord{"other:1", time.Now().Add(time.Hour)}
+}
+
 // spreading starts lanes to two masters that are one setServer.
 func spreading(t *testing.T) (s *setServer, run func(*core.Op) core.Reply) {
 	s = &setServer{t: t, records: map[string]setRecord{}, tokens: map[string]int64{}}
@@ -238,7 +253,7 @@ func TestSpread_RefusedTryKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, run := spreading(t)
 		all, first, second := spreadNames()
-		s.records[second[1]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+		s.take(second[1])
 		r := run(setOp(core.VerbAcquire, 1, all))
 		require.True(t, r.Ran == core.Yes && !r.OK && !r.Gathered && !r.OtherKind, r)
 		require.Equal(t, second[1], all[r.Item-1])
@@ -247,7 +262,7 @@ func TestSpread_RefusedTryKeepsNothing(t *testing.T) {
 		require.ElementsMatch(t, append(slices.Clone(first), second[0]), s.told)
 
 		s.told, s.log = nil, nil
-		s.records[first[0]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+		s.take(first[0])
 		r = run(setOp(core.VerbAcquire, 2, all))
 		require.Equal(t, first[0], all[r.Item-1])
 		require.NotContains(t, s.log, fmt.Sprint("acquire", second[:1]), "the second master is not asked")
@@ -260,7 +275,7 @@ func TestSpread_LeavesALaterLine(t *testing.T) {
 		s, run := spreading(t)
 		all, first, second := spreadNames()
 		inOrder := append(slices.Clone(first), second...)
-		s.records[first[1]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+		s.take(first[1])
 		try := func(at int) core.Reply {
 			op := setOp(core.VerbAcquire, 1, all)
 			op.Lined, op.Waits, op.Set, op.ID, op.StandsAt, op.Gather = true, time.Second, 9, 7, at, time.Second
@@ -306,12 +321,7 @@ func TestSpread_LeavesALaterLine(t *testing.T) {
 		}
 
 		// A try that fails leaves the line, too.
-		s.before = func(verb string, names []string) *Failure {
-			if verb == "acquire" && names[0] == first[0] {
-				return notServed
-			}
-			return nil
-		}
+		s.before = on("acquire", first[0], notServed)
 		require.Equal(t, core.No, try(slices.Index(all, second[1])+1).Ran)
 		last := &s.ran[len(s.ran)-1]
 		require.Equal(t, fmt.Sprint("release", second[1:]), fmt.Sprint(s.verb(last), last.names()))
@@ -320,14 +330,6 @@ func TestSpread_LeavesALaterLine(t *testing.T) {
 
 func TestSpread_FailuresAreUndone(t *testing.T) {
 	all, first, second := spreadNames()
-	on := func(verb string, name string, f *Failure) func(string, []string) *Failure {
-		return func(v string, names []string) *Failure {
-			if v == verb && names[0] == name {
-				return f
-			}
-			return nil
-		}
-	}
 	for _, c := range []struct {
 		what          string
 		before, after func(string, []string) *Failure
@@ -361,7 +363,7 @@ func TestSpread_FailuresAreUndone(t *testing.T) {
 	t.Run("refused, and not undone", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, run := spreading(t)
-			s.records[second[1]] = setRecord{"other:1", time.Now().Add(time.Hour)}
+			s.take(second[1])
 			s.before = on("release", first[1], notServed)
 			r := run(setOp(core.VerbAcquire, 1, all))
 			require.True(t, !r.OK && r.Ran == core.Maybe && !r.Final, "the core must look for what is left")
@@ -380,20 +382,10 @@ func TestSpread_OnePartIsGone(t *testing.T) {
 		all, first, second := spreadNames()
 		require.True(t, run(setOp(core.VerbAcquire, 1, all)).OK)
 		delete(s.records, first[1])
-		s.after = func(verb string, names []string) *Failure {
-			if verb == "renew" && names[0] == second[0] {
-				return lostAnswer
-			}
-			return nil
-		}
+		s.after = on("renew", second[0], lostAnswer)
 		r := run(setOp(core.VerbRenew, 1, all))
 		require.True(t, !r.OK && r.Ran == core.Yes, "one is gone, whatever the other parts are")
-		s.before = func(verb string, names []string) *Failure {
-			if verb == "release" && names[0] == second[1] {
-				return notServed
-			}
-			return nil
-		}
+		s.before = on("release", second[1], notServed)
 		r = run(setOp(core.VerbRelease, 1, all))
 		require.True(t, !r.OK && r.Ran == core.Maybe, "some parts of it ran")
 		s.before = nil
@@ -420,8 +412,7 @@ func TestSpread_Gathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, run := spreading(t)
 		all, first, second := spreadNames()
-		other := setRecord{"other:1", time.Now().Add(time.Hour)}
-		s.records[first[1]] = other
+		s.take(first[1])
 		gather := func(number uint64, others ...uint64) *core.Op {
 			op := setOp(core.VerbAcquire, number, all, others...)
 			op.Gather, op.Tokens = 500*time.Millisecond, 1
@@ -449,46 +440,34 @@ func TestSpread_Gathers(t *testing.T) {
 		require.True(t, run(setOp(core.VerbRelease, 2, all)).OK)
 
 		// One part is gone when the rest was got.
-		s.after = func(verb string, names []string) *Failure {
-			if verb == "acquire" && names[0] == second[1] {
-				delete(s.records, first[0])
+		ends := func(name string) func(string, []string) *Failure {
+			return func(verb string, names []string) *Failure {
+				if verb == "acquire" && names[0] == second[1] {
+					delete(s.records, name)
+				}
+				return nil
 			}
-			return nil
 		}
+		s.after = ends(first[0])
 		r = run(gather(3))
 		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered && r.Got == 0, "the next try takes it again: %+v", r)
 		require.Equal(t, first[0], all[r.Item-1])
 		require.Empty(t, s.records, "a set keeps nothing behind the item that refused it")
-		s.after = func(verb string, names []string) *Failure {
-			if verb == "acquire" && names[0] == second[1] {
-				delete(s.records, second[0])
-			}
-			return nil
-		}
+		s.after = ends(second[0])
 		r = run(gather(3))
 		require.True(t, r.Ran == core.Yes && !r.OK && r.Gathered && r.Got == 2, r)
 		require.Equal(t, second[0], all[r.Item-1])
 		require.Equal(t, []string{"m:3", "m:3", "", ""}, []string{s.holder(first[0]), s.holder(first[1]), s.holder(second[0]), s.holder(second[1])})
 
 		// A failure gives all of it back.
-		s.after, s.before = nil, func(verb string, names []string) *Failure {
-			if verb == "acquire" && names[0] == second[1] {
-				return notServed
-			}
-			return nil
-		}
+		s.after, s.before = nil, on("acquire", second[1], notServed)
 		r = run(gather(4, 3))
 		require.True(t, r.Ran == core.No && !r.OK, r)
 		require.Empty(t, s.records)
 
 		// What is left of a part is given back, too.
 		tagged := "{" + first[0] + "}"
-		s.before, s.after = nil, func(verb string, names []string) *Failure {
-			if verb == "acquire" && names[0] == second[1] {
-				delete(s.records, first[0])
-			}
-			return nil
-		}
+		s.before, s.after = nil, ends(first[0])
 		op = setOp(core.VerbAcquire, 4, []string{first[0], tagged, second[1]})
 		op.Gather = 500 * time.Millisecond
 		r = run(op)
@@ -497,7 +476,7 @@ func TestSpread_Gathers(t *testing.T) {
 
 		// A refusal within a slot ends the try, too.
 		s.after = nil
-		s.records[tagged] = other
+		s.take(tagged)
 		op = setOp(core.VerbAcquire, 5, []string{first[0], tagged, second[1]})
 		op.Gather = 500 * time.Millisecond
 		r = run(op)
@@ -530,7 +509,7 @@ func TestSpread_RandomFaults(t *testing.T) {
 			for number := uint64(1); number < 30; number++ {
 				blocked := all[rnd.IntN(4)]
 				if rnd.IntN(2) == 0 && s.holder(blocked) == "" {
-					s.records[blocked] = setRecord{"other:1", time.Now().Add(time.Hour)}
+					s.take(blocked)
 				}
 				op := setOp(core.VerbAcquire, number, all, suspects...)
 				if rnd.IntN(3) == 0 {
