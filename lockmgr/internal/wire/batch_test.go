@@ -41,11 +41,25 @@ func sent(b *batch) []string {
 	return out
 }
 
-func batchOf(tasks []task) *batch {
-	b := newBatch(&Config{Manager: "u"})
+func batchOf(tasks []task) *batch { return batchWith(&Config{Manager: "u"}, tasks) }
+
+// clusteredBatch is the batch of a lane to a master of a cluster.
+func clusteredBatch(tasks []task) *batch {
+	return batchWith(&Config{Manager: "u", clustered: true}, tasks)
+}
+
+func batchWith(cfg *Config, tasks []task) *batch {
+	b := newBatch(cfg)
 	b.tasks = tasks
 	b.build(0)
 	return b
+}
+
+// rebuild replaces the tasks of a batch.
+func rebuild(b *batch, tasks []task) {
+	b.clear()
+	b.tasks = tasks
+	b.build(0)
 }
 
 // refusal returns the answer to a command that the server refused as a whole.
@@ -150,9 +164,7 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 // forbidden name keeps no other. Nothing else of a set is split, and no release for another reason:
 // the answer to the whole release tells a loss.
 func TestBatch_RefusedReleaseOfASetIsSplit(t *testing.T) {
-	set := func(v core.Verb) *core.Op {
-		return &core.Op{Kind: core.Several, Verb: v, Lease: lease, Number: 1, OtherNumbers: []uint64{1}, Items: []core.Item{{Name: "a"}, {Name: "b"}}}
-	}
+	set := func(v core.Verb) *core.Op { return setOp(v, 1, []string{"a", "b"}) }
 	b := batchOf(tasks(set(core.VerbRelease), set(core.VerbAcquire), set(core.VerbRenew)))
 	b.answers[0], b.answers[1], b.answers[2] = refusal(Permission), refusal(Permission), refusal(Permission)
 	require.True(t, b.split())
@@ -183,7 +195,7 @@ func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
 	require.Equal(t, []string{"renew[a][1000 u:0]", "renew[b][1000 u:1]", "renew[c][1000 u:2]"}, sent(b)[3:])
 	b.answers[3] = Answer{Kind: Array}
 	b.answers[4] = refusal(Permission)
-	b.answers[5] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 1}}}
+	b.answers[5] = *ints(1)
 	require.False(t, b.split(), "only once")
 	got := replies(b)
 	for i, want := range []core.Reply{{Ran: core.Yes, OK: true}, {Ran: core.No}, {Ran: core.Yes}, {Ran: core.Yes, OK: true}, {Ran: core.Yes, OK: true}} {
@@ -202,9 +214,7 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	fill(b.answers, f.Answer())
 	require.True(t, b.split())
 	require.Len(t, b.commands, 6)
-	b.clear()
-	b.tasks = tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4), renewal("n", 5), renewal("o", 6))
-	b.build(0)
+	rebuild(b, tasks(acquire("a", 1), acquire("b", 2), released("r", 3), released("s", 4), renewal("n", 5), renewal("o", 6)))
 	require.Equal(t, []string{
 		"acquire[a][1000 0  u:1]", "acquire[b][1000 0  u:2]",
 		"release[r][ u:3 redisson_lock__channel:{r}]", "release[s][ u:4 redisson_lock__channel:{s}]",
@@ -213,14 +223,6 @@ func TestBatch_LocksOfAClusterShareNothing(t *testing.T) {
 	fill(b.answers, Answer{Kind: Array})
 	require.True(t, replies(b)[5].OK)
 	require.False(t, b.split(), "nothing is left to be split")
-}
-
-// clusteredBatch is the batch of a lane to a master of a cluster.
-func clusteredBatch(tasks []task) *batch {
-	b := newBatch(&Config{Manager: "u", clustered: true})
-	b.tasks = tasks
-	b.build(0)
-	return b
 }
 
 // In a cluster those operations share a command that are alike and in one slot.
@@ -241,7 +243,7 @@ func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
 	}, sent(b))
 	b.answers[0] = Answer{Kind: Array, Array: []Answer{{}, {Kind: Int, Int: 7}, (&Failure{Ran: core.No}).Answer()}}
 	b.answers[1] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 8}, {}}}
-	b.answers[2] = Answer{Kind: Array, Array: []Answer{{Kind: Int, Int: 2}}} // the second is lost
+	b.answers[2] = *ints(2) // the second is lost
 	b.answers[4] = Answer{Kind: Array}
 	b.answers[5] = Answer{Kind: Int, Int: 9}
 	got := replies(b)
@@ -253,9 +255,7 @@ func TestBatch_LocksOfASlotShareACommand(t *testing.T) {
 	for i := range 2*maxShared + 1 {
 		ops = append(ops, acquire(fmt.Sprintf("{x}%d", i), uint64(i)))
 	}
-	b.clear()
-	b.tasks = tasks(ops...)
-	b.build(0)
+	rebuild(b, tasks(ops...))
 	require.Len(t, b.commands, 3, "nothing joins a command of the batch before, and each command has a bound")
 	require.Equal(t, "acquire", b.commands[2].Script.Name)
 }
@@ -281,9 +281,7 @@ func TestBatch_SlotThatIsMoving(t *testing.T) {
 
 // A command that its master has refused is sent by the client, for each lock by itself.
 func TestBatch_NothingSharesACommandAnywhere(t *testing.T) {
-	b := newBatch(&Config{Manager: "u", clustered: true, detour: true})
-	b.tasks = tasks(acquire("{x}a", 1), acquire("{x}b", 2))
-	b.build(0)
+	b := batchWith(&Config{Manager: "u", clustered: true, detour: true}, tasks(acquire("{x}a", 1), acquire("{x}b", 2)))
 	require.Len(t, b.commands, 2)
 }
 
@@ -321,12 +319,8 @@ func TestAnswer_OutOfStep(t *testing.T) {
 
 // A batch reuses its own memory, never that of a caller's command.
 func TestBatch_CallKeepsItsWords(t *testing.T) {
-	b := newBatch(&Config{Manager: "u"})
 	words := []string{"PEXPIRE", "app:x", "1000"}
-	b.tasks = []task{{call: &call{command: Command{Args: words}}}}
-	b.build(0)
-	b.clear()
-	b.tasks = tasks(acquire("a", 1))
-	b.build(0)
+	b := batchOf([]task{{call: &call{command: Command{Args: words}}}})
+	rebuild(b, tasks(acquire("a", 1)))
 	require.Equal(t, []string{"PEXPIRE", "app:x", "1000"}, words)
 }

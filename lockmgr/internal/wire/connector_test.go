@@ -70,6 +70,12 @@ func (s *connectorScene) within(limit time.Duration) (*Failure, time.Duration) {
 	return answers[0].Failure, time.Since(begin)
 }
 
+// run runs a command that has time, and returns its failure.
+func (s *connectorScene) run() *Failure {
+	f, _ := s.within(time.Minute)
+	return f
+}
+
 // After the end of a connection one PING comes before the next commands. All wait for the same one,
 // each with its own time-out. A command that waits no longer was not sent, and does not end the
 // PING.
@@ -77,8 +83,7 @@ func TestConnector_PingBeforeCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConnectorScene(t)
 		s.pingTakes = time.Second
-		f, _ := s.within(time.Minute)
-		require.Nil(t, f)
+		require.Nil(t, s.run())
 		require.Zero(t, s.pings, "the client is connected")
 		s.Ended()
 		var all sync.WaitGroup
@@ -98,8 +103,7 @@ func TestConnector_PingBeforeCommands(t *testing.T) {
 		}
 		all.Wait()
 		require.Equal(t, 1, s.pings)
-		f, _ = s.within(time.Minute)
-		require.Nil(t, f)
+		require.Nil(t, s.run())
 		require.Equal(t, 1, s.pings)
 	})
 }
@@ -138,22 +142,18 @@ func TestConnector_UseLater(t *testing.T) {
 		}
 		return wrong
 	})
-	f, _ := s.within(time.Minute)
-	require.Same(t, wrong, f)
+	require.Same(t, wrong, s.run())
 	for range 2 {
-		f, _ = s.within(time.Minute)
-		require.Nil(t, f)
+		require.Nil(t, s.run())
 	}
 	require.Equal(t, 2, asked)
 	s.Ended()
-	f, _ = s.within(time.Minute)
-	require.Nil(t, f)
+	require.Nil(t, s.run())
 	require.Equal(t, 2, asked)
 	require.Equal(t, 1, s.pings, "later greetings are by PING")
 
 	hello = "-NOPERM User x has no permissions to run the 'hello' command\r\n"
-	f, _ = later(func(*Answer) *Failure { t.Error("there was no answer"); return nil }).within(time.Minute)
-	require.Nil(t, f)
+	require.Nil(t, later(func(*Answer) *Failure { t.Error("there was no answer"); return nil }).run())
 }
 
 // An error reply to PING is an answer: the user may not be allowed to send it.
@@ -163,8 +163,7 @@ func TestConnector_RefusedPing(t *testing.T) {
 		s.refusal = "NOPERM no PING"
 		s.Ended()
 		for range 2 {
-			f, _ := s.within(time.Minute)
-			require.Nil(t, f)
+			require.Nil(t, s.run())
 		}
 		require.Equal(t, 1, s.pings)
 	})
@@ -179,13 +178,12 @@ func TestConnector_RefusedConnection(t *testing.T) {
 		s.refusal = "WRONGPASS invalid username-password pair"
 		s.during = s.Ended
 		s.Ended()
-		f, _ := s.within(time.Minute)
+		f := s.run()
 		require.True(t, f.BadLogin())
 		require.Equal(t, core.No, f.Ran)
 		require.Equal(t, 1, s.pings)
 		s.refusal, s.during = "", nil
-		f, _ = s.within(time.Minute)
-		require.Nil(t, f)
+		require.Nil(t, s.run())
 	})
 }
 
@@ -217,12 +215,11 @@ func TestConnector_EndedDuringAPing(t *testing.T) {
 				s.Ended()
 			}
 		}
-		f, _ := s.within(time.Minute)
-		require.Nil(t, f)
+		require.Nil(t, s.run())
 		require.Equal(t, 2, s.pings)
 		s.during = s.Ended
 		s.Ended()
-		f, _ = s.within(time.Minute)
+		f := s.run()
 		require.Equal(t, Unavailable, f.Kind)
 		require.Equal(t, core.No, f.Ran)
 		require.Equal(t, 2+mostGreetings, s.pings)
@@ -246,8 +243,7 @@ func TestConnector_Close(t *testing.T) {
 		s.Connector.Close()
 		require.Zero(t, time.Since(begin))
 		waiting.Wait()
-		f, _ := s.within(time.Minute)
-		require.Equal(t, Closed, f.Kind)
+		require.Equal(t, Closed, s.run().Kind)
 		require.Equal(t, 1, s.pings)
 	})
 }

@@ -204,9 +204,7 @@ func TestUnheard(t *testing.T) {
 // A command keeps its channels when it joins a batch, and the next command that has its memory does
 // not have them.
 func TestBatch_ListenersOfACall(t *testing.T) {
-	b := newBatch(&Config{Manager: "u"})
-	b.tasks = []task{{call: &call{command: Force(core.Exclusive, "a", []string{"x"})}}}
-	b.build(0)
+	b := batchOf([]task{{call: &call{command: Force(core.Exclusive, "a", []string{"x"})}}})
 	require.Equal(t, 1, b.commands[0].told.channels)
 	require.Equal(t, Channel("a"), b.commands[0].Args[b.commands[0].told.first])
 	b.tasks = tasks(acquire("a", 1))

@@ -43,7 +43,7 @@ func TestRelease_JoinsTheLine(t *testing.T) {
 	require.Len(t, b.commands, 2)
 	require.Equal(t, "u 7 "+millis(lease)+"  5 0 "+millis(lease)+" 5ec7e7 0", b.commands[0].Args[0])
 	for last, joined := range map[int64]bool{1: false, 2: true} {
-		r := Decode(op, &Answer{Kind: Array, Array: []Answer{{Kind: Int}, {Kind: Int, Int: last}}}, fail)
+		r := Decode(op, ints(0, last), fail)
 		require.Equal(t, []bool{true, true, joined}, []bool{r.OK, r.HandedOn, r.Joined})
 	}
 }
