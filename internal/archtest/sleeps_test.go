@@ -91,10 +91,11 @@ var realSleeps = map[string]map[string]string{
 // fakeSleeps are functions that sleep in the fake time of others, who call them. A function that
 // runs testing/synctest itself needs no line.
 var fakeSleeps = map[string][]string{
-	"lockmgr":                 {"Read", "crowd", "keepThroughTrouble", "stoppings", "tryOptions", "withdrawStopped", "withdrawals"},
-	"lockmgr/internal/wire":   {"Close", "batch", "Exec"},
-	"notify":                  {"randomRun", "pump", "step"},
-	"internal/faults/network": {"lie"},
+	"lockmgr":                  {"Read", "crowd", "keepThroughTrouble", "stoppings", "tryOptions", "withdrawStopped", "withdrawals"},
+	"lockmgr/internal/cluster": {"opensSlowly"},
+	"lockmgr/internal/wire":    {"Close", "batch", "Exec"},
+	"notify":                   {"randomRun", "pump", "step"},
+	"internal/faults/network":  {"lie"},
 }
 
 // A sleep that a machine is too slow for makes a test fail now and then, and one that is long

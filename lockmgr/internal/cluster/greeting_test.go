@@ -24,31 +24,36 @@ func manyOf(name string) (commands []wire.Command) {
 	return commands
 }
 
+// opensSlowly makes a node the answer to each dial, after a time. It returns the number of dials.
+func opensSlowly(n *Nodes, node *fakeNode, takes time.Duration) *atomic.Int32 {
+	opened := new(atomic.Int32)
+	n.open = func(string) (rueidis.Client, error) {
+		opened.Add(1)
+		time.Sleep(takes)
+		return node.client, nil
+	}
+	return opened
+}
+
 // Many commands for a node that is not known yet need one dial and one greeting.
 func TestNodes_OneDialAndOneGreetingForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
-		d, opened := newFakeNode(t, "D", ours), atomic.Int32{}
-		n.open = func(string) (rueidis.Client, error) {
-			opened.Add(1)
-			time.Sleep(time.Second) // so all are waiting
-			return d.client, nil
-		}
+		d := newFakeNode(t, "D", ours)
+		opened := opensSlowly(n, d, time.Second) // so all are waiting
 		d.whileAsked = func() { time.Sleep(time.Second) }
 		c.known["a:1"].redirects("ASK 0 d:1")
 		for _, a := range execOn(n, manyOf(nameInSlot(0))) {
 			require.Nil(t, a.Failure)
 		}
 		require.EqualValues(t, 1, opened.Load())
-		_, asked := d.counts()
-		require.Equal(t, 1, asked)
+		require.Equal(t, 1, d.timesAsked())
 		// The same after a connection broke.
 		n.Ended("d:1")
 		for _, a := range execOn(n, manyOf(nameInSlot(0))) {
 			require.Nil(t, a.Failure)
 		}
-		_, asked = d.counts()
-		require.Equal(t, 1, asked)
+		require.Equal(t, 1, d.timesAsked())
 	})
 }
 
@@ -56,13 +61,8 @@ func TestNodes_OneDialAndOneGreetingForMany(t *testing.T) {
 func TestNodes_OneDialForALookAndAGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newFakeCluster(t)
-		a, opened := c.known["a:1"], atomic.Int32{}
+		opened := opensSlowly(n, c.known["a:1"], time.Second)
 		delete(c.known, "a:1")
-		n.open = func(string) (rueidis.Client, error) {
-			opened.Add(1)
-			time.Sleep(time.Second)
-			return a.client, nil
-		}
 		var both sync.WaitGroup
 		both.Go(func() { require.NoError(t, n.layoutAt(t.Context(), "a:1").err) })
 		both.Go(func() { require.Nil(t, execOn(n.Node("a:1"), getOf("x"))[0].Failure) })
@@ -93,8 +93,7 @@ func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 			require.Equal(t, 800*time.Millisecond, time.Since(begin))
 		})
 		all.Wait()
-		_, asked := a.counts()
-		require.Equal(t, 1, asked)
+		require.Equal(t, 1, a.timesAsked())
 
 		a.whileAsked = func() { time.Sleep(20 * time.Second) }
 		n.greetAgain("a:1")
@@ -115,12 +114,7 @@ func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 func TestNodes_DialOutlivesACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newFakeCluster(t)
-		d, opened := newFakeNode(t, "D", ours), 0
-		n.open = func(string) (rueidis.Client, error) {
-			opened++
-			time.Sleep(2 * time.Second)
-			return d.client, nil
-		}
+		opened := opensSlowly(n, newFakeNode(t, "D", ours), 2*time.Second)
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
@@ -129,7 +123,7 @@ func TestNodes_DialOutlivesACaller(t *testing.T) {
 		}
 		_, err := n.Client(t.Context(), "d:1")
 		require.NoError(t, err)
-		require.Equal(t, 1, opened)
+		require.EqualValues(t, 1, opened.Load())
 	})
 }
 
@@ -202,10 +196,7 @@ func TestNodes_LookAtANodeThatHangs(t *testing.T) {
 		_, n := newFakeCluster(t)
 		d := newFakeNode(t, "D", ours)
 		d.whileAsked = func() { time.Sleep(time.Second) }
-		n.open = func(string) (rueidis.Client, error) {
-			time.Sleep(time.Second)
-			return d.client, nil
-		}
+		opensSlowly(n, d, time.Second)
 		begin := time.Now()
 		require.ErrorIs(t, n.layoutAt(t.Context(), "d:1").err, context.DeadlineExceeded)
 		require.Equal(t, time.Second+askTime, time.Since(begin))
@@ -230,10 +221,7 @@ func TestNodes_CloseDuringADial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, n := newFakeCluster(t)
 		d := newFakeNode(t, "D", ours)
-		n.open = func(string) (rueidis.Client, error) {
-			time.Sleep(time.Second)
-			return d.client, nil
-		}
+		opensSlowly(n, d, time.Second)
 		var asking sync.WaitGroup
 		asking.Go(func() {
 			_, err := n.Client(t.Context(), "d:1")
@@ -271,15 +259,13 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 		look(t, n)
 	}
 	require.Equal(t, []string{"d:1"}, c.opened)
-	_, asked := d.counts()
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, d.timesAsked())
 	now = now.Add(1)
 	look(t, n)
 	require.ErrorIs(t, d.client.Do(t.Context(), d.client.B().Ping().Build()).Error(), rueidis.ErrClosing)
 	d = open()
 	use()
-	_, asked = d.counts()
-	require.Equal(t, 1, asked, "the greeting went with the client")
+	require.Equal(t, 1, d.timesAsked(), "the greeting went with the client")
 }
 
 // After the end of a connection to a node, a greeting comes before the next command, so that the
@@ -293,13 +279,11 @@ func TestNode_IsGreetedAfterTheEndOfAConnection(t *testing.T) {
 	use()
 	n.Ended("b:1")
 	use()
-	_, asked := a.counts()
-	require.Zero(t, asked)
+	require.Zero(t, a.timesAsked())
 	n.Ended("a:1")
 	use()
 	use()
-	_, asked = a.counts()
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, a.timesAsked())
 }
 
 // When Nodes adopt another cluster, the nodes of the old one have to be greeted.
@@ -330,14 +314,12 @@ func TestNode_NeedsNoGreetingForASlotThatMoves(t *testing.T) {
 			require.True(t, f.OnlyThis || f.Elsewhere, refusal)
 		}
 	}
-	_, asked := a.counts()
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, a.timesAsked())
 	a.redirects("LOADING")
 	for range 2 {
 		execOn(n.Node("a:1"), getOf("x"))
 	}
-	_, asked = a.counts()
-	require.Equal(t, 1, asked, "after the first LOADING")
+	require.Equal(t, 1, a.timesAsked(), "after the first LOADING")
 }
 
 // Masters come and go, each with an address of its own. Nothing is kept of those that have left.
