@@ -91,12 +91,6 @@ func TestAll_Succeed(t *testing.T) {
 	require.Empty(t, p.dropped, "the reader has them")
 }
 
-func TestAll_OfNone(t *testing.T) {
-	got, err := futures.All[int](nil).Result()
-	require.NoError(t, err)
-	require.Empty(t, got)
-}
-
 func TestAll_FirstFailureCancelsTheRest(t *testing.T) {
 	p := newParts(t, 4)
 	f := futures.All(p.drop, p.futures()...)

@@ -61,8 +61,11 @@ func TestAny_AllFail(t *testing.T) {
 	require.Equal(t, "other\nfutures: cancelled\nanother", err.Error(), "in the order of the inputs")
 }
 
-func TestAny_OfNone(t *testing.T) {
-	_, err := futures.Any[int](nil).Result()
+func TestCombinator_OfNone(t *testing.T) {
+	got, err := futures.All[int](nil).Result()
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = futures.Any[int](nil).Result()
 	require.Equal(t, futures.ErrNone, err)
 }
 
