@@ -103,7 +103,6 @@ func TestOptions(t *testing.T) {
 	require.NotNil(t, o.Logger)
 	o.Logger = nil
 	require.Equal(t, Options{RetryMin: 10 * time.Millisecond, RetryMax: time.Second, DialTimeout: 5 * time.Second, CommandTimeout: 2 * time.Second, IdleTimeout: time.Minute}, o)
-	o = Options{RetryMin: time.Minute, RetryMax: time.Second, IdleTimeout: -1}.withDefaults()
+	o = Options{RetryMin: time.Minute, RetryMax: time.Second}.withDefaults()
 	require.Equal(t, time.Minute, o.RetryMax)
-	require.Negative(t, o.IdleTimeout, "negative means never")
 }

@@ -89,6 +89,5 @@ func TestConnection_OfAPoolIsPassedOn(t *testing.T) {
 }
 
 func newHub(t *testing.T, client rueidis.Client, o notify.Options) *notify.Hub {
-	h := redistest.Must(notify.New(client, o))(t)
-	return h
+	return redistest.Must(notify.New(client, o))(t)
 }
