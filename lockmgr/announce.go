@@ -111,8 +111,9 @@ func (a *announcer) write() {
 		a.writeIn(announceAfter)
 		return
 	case !held:
-		a.written = false
-		a.underWay = a.lanes.Call(wire.DropProcess(a.id.uuid), func(wire.Answer) { a.actor.Post(announced{dropped: true}) })
+		a.underWay = a.lanes.Call(wire.DropProcess(a.id.uuid), func(answer wire.Answer) {
+			a.actor.Post(announced{answer.Failure, true})
+		})
 		return
 	}
 	a.writeIn(announceEvery)
@@ -169,7 +170,8 @@ func (a *announcer) answered(told announced) {
 	f := told.failure
 	a.underWay = false
 	switch {
-	case told.dropped: // or the record expires
+	case told.dropped:
+		a.written = f != nil // then Close removes the record, or the record expires
 	case f == nil:
 		a.written = true
 		a.unlocked() // perhaps meanwhile

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,4 +137,21 @@ func TestClose_WaitersLeaveNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The removal of the record of the process fails after the last unlock. Close removes the record.
+func TestClose_RemovesTheRecordOfTheProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{})
+		l := mustLock(t, m, "a")
+		record := "holdfast:manager:" + strings.ReplaceAll(m.ID(), "-", "")[:16]
+		time.Sleep(2 * second)
+		require.True(t, w.server.Exists(record))
+		mustUnlock(t, l)
+		n.cut()
+		time.Sleep(5 * second)
+		n.heal()
+		mustClose(t, m)
+		require.False(t, w.server.Exists(record))
+	})
 }
