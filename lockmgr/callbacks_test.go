@@ -239,7 +239,6 @@ func TestCallback_MayClose(t *testing.T) {
 }
 
 // A granted lock has exactly one keeper: its future until somebody takes it.
-
 func TestCancel_AfterTheGrantGivesTheLockBack(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	f := m.LockAsync("a")
@@ -263,6 +262,7 @@ func TestCancel_OfALockLostInItsFuture(t *testing.T) {
 	awaitIdle(t, m)
 }
 
+// A combinator that fails or is cancelled gives back all locks, and Any all but one.
 func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
 	m := dialMini(t, lockmgr.Options{})
 	held := mustLock(t, m, "held")

@@ -215,8 +215,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 	mustUnlock(t, mustLock(t, m, lost))
 }
 
-// A manager that is closed while a stopped master owes it the answer to the first words of a
-// connection does not wait for that answer, although a question in the background does.
+// Close does not wait for the greeting of a stopped master. A question in the background does.
 func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)

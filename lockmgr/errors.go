@@ -12,8 +12,9 @@ import (
 
 // The errors of requests and locks. The errors come wrapped: match them with errors.Is.
 var (
-	// ErrNotAcquired: the lock is held by another owner. TryLock returns ErrNotAcquired. A wait
-	// that ran out ends with ErrWaitTimeout, which matches ErrNotAcquired.
+	// ErrNotAcquired: another owner has the lock or waits for the lock, KeepFor keeps the name, or
+	// too few permits are free. TryLock returns ErrNotAcquired. A wait that ran out ends with
+	// ErrWaitTimeout, which matches ErrNotAcquired.
 	ErrNotAcquired = core.ErrNotAcquired
 	// ErrWaitTimeout: the time given by MaxWait passed before the lock came.
 	ErrWaitTimeout = core.ErrWaitTimeout

@@ -10,13 +10,13 @@ import (
 )
 
 // Lead campaigns for name and calls fn while the process leads. Of all processes that call Lead
-// with the name, one leads at a time. Lead blocks until fn returns while the process leads, or ctx
-// ends.
+// with the name, one leads at a time. Lead blocks until fn returns while the process leads. While
+// fn does not run, Lead ends with ctx.
 //
 // fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
-// [FromContext] returns the lock of the leadership. After a loss Lead campaigns again, and the
-// result of fn is dropped. term is the fencing token of the leadership: each leader has a larger
-// term than all leaders before, unless the server has lost data since.
+// [FromContext] returns the lock of the leadership. After a loss Lead drops the result of fn and
+// campaigns again, unless ctx has ended. term is the fencing token of the leadership: each leader
+// has a larger term than all leaders before, unless the server has lost data since.
 //
 // When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
 // then returns the error of fn. If ctx ends while another process leads, the error of Lead matches
@@ -25,7 +25,7 @@ import (
 //
 // The lock is an ordinary lock, with Fenced and the options of the request: see [LockOption] for
 // those that Lead takes. The owner of ctx is ignored, so that no leader re-enters a hold. A dead
-// leader is replaced within Options.Lease.
+// leader is replaced when its lease ends.
 func (m *Manager) Lead(ctx context.Context, name string, fn func(ctx context.Context, term int64) error, opts ...LockOption) error {
 	return m.lead(ctx, name, func(ctx context.Context, l *Lock) error { return fn(ctx, l.Token()) }, opts)
 }

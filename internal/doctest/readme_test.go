@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer mgr.Close(context.Background()) // waits for the releases, at most 7 s
+	defer mgr.Close(context.Background()) // waits some 7 s at most
 	return mgr.Do(ctx, name, func(ctx context.Context, lock *lockmgr.Lock) error {
 		return work(ctx) // ctx ends at a signal, and as soon as the lock is lost: see context.Cause
 	})

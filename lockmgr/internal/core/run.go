@@ -30,8 +30,8 @@ func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
 	return r.count >= most || r.count > 0 && lasted >= cfg.PassTime
 }
 
-// noteHandoff notes that an entry is to be passed on, or shared with one more hold. If PassTime is
-// over, but a transfer of the present run has reported that nobody waits, PassTime begins anew.
+// noteHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
+// would ask, but a transfer of this run has reported that nobody waits, the time begins anew.
 // After enough grants a transfer asks all the same: noteHandoff does not change u.count.
 func (m *Machine) noteHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
@@ -85,8 +85,8 @@ func (m *Machine) runOver(e *entry) bool {
 }
 
 // keptLong reports whether the entry has been passed on here for so long that a process without a
-// subscription must get a chance. The time counts from the first handoff. Until the first handoff,
-// the first holder kept everybody out, here and elsewhere.
+// subscription must get a chance. The time counts from the first handoff, or from newRun. Until
+// then the first holder kept everybody out, here and elsewhere.
 func (m *Machine) keptLong(e *entry) bool {
 	first := e.upkeep().firstPass
 	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()

@@ -9,8 +9,8 @@ import (
 )
 
 // health records whether the server answers. health chooses the error of a wait that has ended.
-// Which waits end is decided by the health in package core. The manager's goroutine and senders
-// write a health, a few times per batch. Callers read the health when a wait has ended.
+// Which waits end is decided by the health in package core. Any goroutine may
+// call the methods.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
@@ -73,8 +73,8 @@ func (h *health) failed() bool {
 }
 
 // took notes at now how long an answer took from the send of its command. renews is set for a
-// renewal. A batch of many renewals may take long, so only the first answer of a server may be that
-// of renewals: it says whether the server is far away.
+// renewal. A batch of many renewals may take long, so leastTrip counts a renewal only as the first
+// answer. usual counts all answers.
 func (h *health) took(d, now time.Duration, renews bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

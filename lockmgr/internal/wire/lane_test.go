@@ -67,8 +67,8 @@ func TestLane_RenewalsOfABatch(t *testing.T) {
 	require.Equal(t, 3*maxRenewed, l.renewalsNow())
 }
 
-// A server is as far away as its fastest answer of half a minute says. Renewals count if there is
-// nothing else.
+// A server is as far away as its fastest answer of half a minute says. Of renewals, only a
+// first answer counts.
 func TestHealth_Distance(t *testing.T) {
 	const ms = time.Millisecond
 	var h health
