@@ -146,3 +146,74 @@ func TestLeader(t *testing.T) {
 		<-first.Done()
 	})
 }
+
+// A job that asks a ledger first runs once, whatever the server does meanwhile: see once per interval
+// in docs/choosing.md. Leases are of 30 s.
+func TestLead_WithALedger(t *testing.T) {
+	for _, c := range []struct {
+		outageAt time.Duration // of five minutes; negative: none
+		begins   int
+	}{{-1, 1}, {0, 1}, {30 * time.Second, 2}} {
+		bubble(t, func(t *testing.T, w *scene) {
+			untilTheEnd, stop := context.WithTimeout(ctx, 8*time.Hour)
+			defer stop()
+			var begun, ended atomic.Int64
+			job := func(c context.Context, _ int64) error {
+				if ended.Load() > 0 {
+					return nil
+				}
+				begun.Add(1)
+				select {
+				case <-c.Done():
+					return context.Cause(c)
+				case <-time.After(time.Minute):
+					ended.Add(1)
+					return nil
+				}
+			}
+			var all sync.WaitGroup
+			for range 2 {
+				m, n := w.manager(lockmgr.Options{})
+				if c.outageAt >= 0 {
+					time.AfterFunc(c.outageAt, n.cut)
+					time.AfterFunc(c.outageAt+5*time.Minute, n.heal)
+				}
+				all.Go(func() { require.NoError(t, m.Lead(ctx, "nightly", job, lockmgr.WaitContext(untilTheEnd))) })
+			}
+			all.Wait()
+			require.EqualValues(t, 1, ended.Load())
+			require.EqualValues(t, c.begins, begun.Load())
+			require.NoError(t, untilTheEnd.Err())
+		})
+	}
+}
+
+// The context of a wait ends campaigns and no work. The error is that of the context, and also
+// ErrNotAcquired, unless the server is away.
+func TestLead_UntilAContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		away, n := w.manager(lockmgr.Options{})
+		n.cut()
+		end, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		long := make(chan error, 1)
+		go func() {
+			long <- m.Lead(ctx, "nightly", func(c context.Context, _ int64) error {
+				time.Sleep(time.Hour)
+				return c.Err()
+			}, lockmgr.WaitContext(end))
+		}()
+		synctest.Wait()
+		never := func(context.Context, int64) error { panic("leads beside the other") }
+		err := other.Lead(ctx, "nightly", never, lockmgr.WaitContext(end))
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		end, stop = context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		err = away.Lead(ctx, "nightly", never, lockmgr.WaitContext(end))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+		require.NoError(t, <-long)
+	})
+}

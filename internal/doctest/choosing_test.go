@@ -97,7 +97,13 @@ func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job simple) error {
 	// end
 }
 
-func chooseLedger(ctx, untilTheEnd context.Context, mgr *lockmgr.Manager, night time.Time, ledger *ledger, job simple) error {
+// A ledger is the table of the runs that have ended, which lives without the lock's server.
+type ledger interface {
+	Has(ctx context.Context, night time.Time) (bool, error)
+	Add(ctx context.Context, night time.Time, term int64) error
+}
+
+func chooseLedger(ctx, untilTheEnd context.Context, mgr *lockmgr.Manager, night time.Time, ledger ledger, job simple) error {
 	// docs/choosing.md 9
 	return mgr.Lead(ctx, "nightly", func(ctx context.Context, term int64) error {
 		if done, err := ledger.Has(ctx, night); err != nil || done {
