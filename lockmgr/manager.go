@@ -272,10 +272,10 @@ func (m *Manager) Stats() Stats {
 // Close ends the manager: waiting requests fail with ErrClosed, and held locks are lost with
 // ErrClosed and released together. Close blocks until the releases are answered, the server has
 // failed for Options.RetryTime, or ctx ends. If the server had failed for Options.RetryTime
-// already, Close waits for an Options.CommandTimeout. Close leaves locks without a confirmed
-// release to expire, and the error says so. Afterwards nothing of the manager survives. If ctx
-// ended first, an uninterruptible dial may end later, within the dial time-out. Closing again waits
-// for the same end.
+// already, Close waits for Options.RetryTime or Options.CommandTimeout, whichever is less. Close
+// leaves locks without a confirmed release to expire, and the error says so. Afterwards nothing of
+// the manager survives. If ctx ended first, an uninterruptible dial may end later, within the dial
+// time-out. Closing again waits for the same end.
 //
 // Close also waits for Options.Observer and the log handler to get the queued events and lines, and
 // for the callbacks of futures to return, for at most 2 s and no longer than ctx allows. Events and

@@ -73,7 +73,7 @@ func main() {
 	os.Exit(code)
 }
 
-// Variables of the environment. The first two are read, and all are set for the command of run.
+// Variables of the environment. The first two are read. All may be set for the command of run.
 const (
 	envRedis  = "HOLDFAST_REDIS"
 	envPrefix = "HOLDFAST_PREFIX"

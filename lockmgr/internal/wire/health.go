@@ -9,8 +9,7 @@ import (
 )
 
 // health records whether the server answers. health chooses the error of a wait that has ended.
-// Which waits end is decided by the health in package core. Any goroutine may
-// call the methods.
+// Which waits end is decided by the health in package core. Any goroutine may call the methods.
 type health struct {
 	quiet time.Duration // silence that counts as failing, if a command is under way
 
