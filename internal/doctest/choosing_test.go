@@ -98,9 +98,13 @@ func chooseOnce(ctx context.Context, mgr *lockmgr.Manager, job simple) error {
 }
 
 // A ledger is the table of the runs that have ended, which lives without the lock's server.
-type ledger interface {
-	Has(ctx context.Context, night time.Time) (bool, error)
-	Add(ctx context.Context, night time.Time, term int64) error
+type ledger map[time.Time]int64
+
+func (l ledger) Has(_ context.Context, night time.Time) (bool, error) { return l[night] > 0, nil }
+
+func (l ledger) Add(_ context.Context, night time.Time, term int64) error {
+	l[night] = term
+	return nil
 }
 
 func chooseLedger(ctx, untilTheEnd context.Context, mgr *lockmgr.Manager, night time.Time, ledger ledger, job simple) error {
@@ -244,6 +248,15 @@ func TestChoosing(t *testing.T) {
 		warm := fmt.Sprint("warm:", i)
 		require.NoError(t, two[i].Do(ctx, warm, underLock, lockmgr.KeepFor(time.Minute)))
 	}
+	ran = 0
+	runs, night := ledger{}, time.Now()
+	require.ErrorIs(t, chooseLedger(ctx, ctx, two[0], night, runs, func(context.Context) error { return errBusy }), errBusy)
+	for _, m := range two {
+		require.NoError(t, chooseLedger(ctx, ctx, m, night, runs, work))
+	}
+	require.Equal(t, 1, ran, "the second process asks the ledger")
+	require.Equal(t, ledger{night: 2}, runs)
+
 	ran, before = 0, scripts(t, s)
 	require.NoError(t, chooseOnce(ctx, two[0], work))
 	require.Equal(t, 3, scripts(t, s)-before)
