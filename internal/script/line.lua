@@ -3,7 +3,7 @@
 -- all its requests. A set has a position of its own, under "manager:number": below, a manager is either.
 -- For plain and read-write locks see plain_line.lua. A line has two keys:
 --
---   line    list of the managers, the first is next
+--   list    the managers, the first is next
 --   wants   hash: manager -> "n id till flags", and for a lock the note of a grant by message
 --           n      how many free permits the first request of the manager needs
 --           id     the number of the manager's script that said so
@@ -49,6 +49,8 @@
 --
 -- A script of a manager may run late. A position that is joined late goes like that of a manager that
 -- is gone. A script that leaves the line does nothing if a newer one has joined.
+--
+-- The functions below get a line as a table, which has the names of both keys and of the channel of the name.
 local clock = redis.pcall('TIME')
 if not clock[1] then
   return clock -- an error: the user may not ask. It ends theLine, or the script that begins with this part
@@ -57,43 +59,43 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local patience = 2000 -- how long a told manager keeps its position: as long as managers wait between two tries
 
 -- positionOf returns what the hash says of a manager, or nil if the manager is not in the line.
-local function positionOf(wants, manager)
+local function positionOf(line, manager)
   local n, id, till, flags, note =
-    string.match(redis.call('HGET', wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)(.*)$')
+    string.match(redis.call('HGET', line.wants, manager) or '', '^(%d+) (%d+) (%d+) (%l*)(.*)$')
   return tonumber(n), tonumber(id), tonumber(till), flags, note
 end
 
-local function remove(line, wants, manager)
-  redis.call('HDEL', wants, manager)
-  redis.call('LREM', line, 1, manager)
+local function remove(line, manager)
+  redis.call('HDEL', line.wants, manager)
+  redis.call('LREM', line.list, 1, manager)
 end
 
 -- at returns the manager at a position of the line, and what positionOf returns of it. Positions that
 -- are over go.
-local function at(line, wants, i)
+local function at(line, i)
   while true do
-    local manager = redis.call('LINDEX', line, i)
+    local manager = redis.call('LINDEX', line.list, i)
     if not manager then
       return
     end
-    local n, id, till, flags, note = positionOf(wants, manager)
+    local n, id, till, flags, note = positionOf(line, manager)
     if n and now < till then
       return manager, n, id, till, flags, note
     end
-    remove(line, wants, manager)
+    remove(line, manager)
   end
 end
 
 -- ahead returns how many permits the managers before manager need. It stops at more than most.
-local function ahead(line, wants, channel, manager, most)
+local function ahead(line, manager, most)
   local sum, i = 0, 0
   while sum <= most do
-    local other, n, _, _, flags = at(line, wants, i)
+    local other, n, _, _, flags = at(line, i)
     if not other or other == manager then
       break
     end
-    if not string.find(flags, 'd') and redis.pcall('PUBSUB', 'NUMSUB', channel .. ':' .. other)[2] == 0 then
-      remove(line, wants, other)
+    if not string.find(flags, 'd') and redis.pcall('PUBSUB', 'NUMSUB', line.channel .. ':' .. other)[2] == 0 then
+      remove(line, other)
     else
       sum, i = sum + n, i + 1
     end
@@ -103,42 +105,44 @@ end
 
 -- join puts a manager at the end of the line, unless it is in the line, and notes what it needs. It
 -- does nothing if a newer script of the manager has joined.
-local function join(line, wants, manager, n, id, life, flags, note)
-  redis.call('HDEL', wants, '') -- after a write none is refused for lack of memory
-  local left = redis.call('PTTL', line)
-  if left == -2 and redis.call('EXISTS', wants) == 1 then -- the server has lost the list
-    redis.call('DEL', wants)
+local function join(line, manager, n, id, life, flags, note)
+  local left, old, newest = redis.call('PTTL', line.list), nil, nil
+  -- The first write is one that needs no memory: after it none is refused for lack of memory.
+  if left == -2 then
+    redis.call('DEL', line.wants) -- of a list that the server has lost
+  else
+    redis.call('HDEL', line.wants, '')
+    old, newest = positionOf(line, manager)
   end
-  local old, newest = positionOf(wants, manager)
-  local till = now + life
   if old and newest > id then
     return
   end
   if not old then
-    redis.call('RPUSH', line, manager)
+    redis.call('RPUSH', line.list, manager)
   end
+  local till = now + life
   life = math.max(life, left) -- others may wait for longer
-  redis.pcall('PEXPIRE', line, life)
-  redis.call('HSET', wants, manager, string.format('%d %d %d %s%s', n, id, till, flags, note or ''))
-  redis.pcall('PEXPIRE', wants, life)
+  redis.pcall('PEXPIRE', line.list, life)
+  redis.call('HSET', line.wants, manager, string.format('%d %d %d %s%s', n, id, till, flags, note or ''))
+  redis.pcall('PEXPIRE', line.wants, life)
 end
 
 -- leave removes a manager from the line, unless a newer script has joined. It returns how many permits the manager
 -- needed, if it was removed.
-local function leave(line, wants, manager, id)
-  local n, newest = positionOf(wants, manager)
+local function leave(line, manager, id)
+  local n, newest = positionOf(line, manager)
   if n and newest <= id then
-    remove(line, wants, manager)
+    remove(line, manager)
     return n
   end
 end
 
 -- tell tells the managers that may take free permits. A manager that may be deaf counts as told. The
 -- field of a manager that was told loses its note, because the manager asks.
-local function tell(line, wants, channel, free)
+local function tell(line, free)
   local i = 0
   while true do
-    local manager, n, id, till, flags = at(line, wants, i)
+    local manager, n, id, till, flags = at(line, i)
     if not manager then
       return
     end
@@ -147,13 +151,13 @@ local function tell(line, wants, channel, free)
       return
     end
     local told = string.find(flags, 't')
-    local heard = told or redis.pcall('PUBLISH', channel .. ':' .. manager, '1') ~= 0
+    local heard = told or redis.pcall('PUBLISH', line.channel .. ':' .. manager, '1') ~= 0
     if not heard and not string.find(flags, 'd') then
-      remove(line, wants, manager)
+      remove(line, manager)
     else
       if not told then
         till = math.min(till, now + patience)
-        redis.pcall('HSET', wants, manager, string.format('%d %d %d %st', n, id, till, flags))
+        redis.pcall('HSET', line.wants, manager, string.format('%d %d %d %st', n, id, till, flags))
       end
       free, i = free - n, i + 1
     end

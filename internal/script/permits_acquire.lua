@@ -46,7 +46,7 @@ end
 
 -- acquire serves the request whose arguments begin at first.
 local function acquire(counter, taken, first)
-  local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local channel, line = ARGV[first], {channel = ARGV[first], list = ARGV[first + 1], wants = ARGV[first + 2]}
   local number, waits, deaf = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]), ARGV[first + 5] == '1'
   first = first + 6
   local n, limit, gather = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
@@ -93,10 +93,10 @@ local function acquire(counter, taken, first)
     return {err = 'WRONGTYPE the key does not count permits'}
   end
   free = tonumber(free) + #freed
-  local lined = redis.pcall('EXISTS', line) -- an error: the line may be at the other master
+  local lined = redis.pcall('EXISTS', line.list) -- an error: the line may be at the other master
   local kept = 0 -- for other managers
   if lined == 1 and free >= n then
-    local ok, sum = pcall(ahead, line, wants, channel, manager, free - n)
+    local ok, sum = pcall(ahead, line, manager, free - n)
     kept = ok and sum or 0
   end
   local take, life, gathers, joined = 0, lease, 0, true
@@ -106,13 +106,13 @@ local function acquire(counter, taken, first)
   else
     all = free + redis.call('ZCARD', taken) - #freed
     if waits > 0 and (n <= all or all <= 0) then
-      joined = type(redis.pcall('EXISTS', counter, line, wants)) == 'number' -- no key is at the other master
-      local ok, other = pcall(at, line, wants, 0)
+      joined = type(redis.pcall('EXISTS', counter, line.list, line.wants)) == 'number' -- no key is at the other master
+      local ok, other = pcall(at, line, 0)
       if joined and ok and gather > 0 and n <= all and (not other or other == manager) then
         gathers, take, life = 1, math.max(0, math.min(free, n)), gather
       end
       local flags = (gathers == 1 and 'g' or '') .. (deaf and 'd' or '')
-      joined = joined and pcall(join, line, wants, manager, n - take, number, waits, flags)
+      joined = joined and pcall(join, line, manager, n - take, number, waits, flags)
       if not joined and free >= n then -- clients of Redisson, which can stand in no line, would take them
         take, life, gathers = n, lease, 0
       end
@@ -120,7 +120,7 @@ local function acquire(counter, taken, first)
   end
 
   if take == n and lined == 1 then
-    pcall(leave, line, wants, manager, number) -- first: after a write none is refused for lack of memory
+    pcall(leave, line, manager, number) -- first: after a write none is refused for lack of memory
   end
   -- ZREM comes before INCRBY. A script that stops between them loses a permit. In the other
   -- order it would grant one twice.
@@ -152,7 +152,7 @@ local function acquire(counter, taken, first)
       redis.pcall('PEXPIRE', taken, ttl)
     end
   end
-  local served = lined == 0 or pcall(tell, line, wants, channel, free - take)
+  local served = lined == 0 or pcall(tell, line, free - take)
   if free > take and #freed > take then -- what was free before is no news
     redis.pcall('PUBLISH', channel, string.format('%s%.0f', served and '0' or '00', free - take))
   end
@@ -166,7 +166,7 @@ local function acquire(counter, taken, first)
   if first_end[2] and tonumber(first_end[2]) < no_end then
     ttl = math.max(0, math.ceil(tonumber(first_end[2]) - now))
   end
-  local ok, _, _, _, till = pcall(at, line, wants, 0)
+  local ok, _, _, _, till = pcall(at, line, 0)
   if ok and free > take and till then -- the first manager may be gone
     ttl = ttl < 0 and till - now or math.min(ttl, till - now)
   end

@@ -25,7 +25,7 @@ local manager = ARGV[1]
 local from = 2
 
 local function release(counter, taken, first)
-  local channel, line, wants = ARGV[first], ARGV[first + 1], ARGV[first + 2]
+  local channel, line = ARGV[first], {channel = ARGV[first], list = ARGV[first + 1], wants = ARGV[first + 2]}
   local number, leaves = tonumber(ARGV[first + 3]), ARGV[first + 4] == '1'
   first = first + 6
   local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
@@ -50,11 +50,11 @@ local function release(counter, taken, first)
     end
   end
   if leaves then
-    pcall(leave, line, wants, manager, number)
+    pcall(leave, line, manager, number)
   end
   if #members == 0 then
     if leaves and there and tonumber(there) then -- others were refused what is free
-      pcall(tell, line, wants, channel, tonumber(there))
+      pcall(tell, line, tonumber(there))
     end
     return false
   end
@@ -71,7 +71,7 @@ local function release(counter, taken, first)
   end
   local reached = -1
   if free > 0 then
-    local served = pcall(tell, line, wants, channel, free)
+    local served = pcall(tell, line, free)
     reached = publish(channel, string.format('%s%.0f', served and '0' or '00', free))
   end
   if given == 0 then

@@ -37,7 +37,7 @@ if type(free) == 'table' then
   return free
 end
 if free > 0 then
-  local served = pcall(tell, ARGV[2], ARGV[3], ARGV[1], free)
+  local served = pcall(tell, {channel = ARGV[1], list = ARGV[2], wants = ARGV[3]}, free)
   redis.pcall('PUBLISH', ARGV[1], string.format('%s%.0f', served and '0' or '00', free))
 end
 return 1

@@ -3,23 +3,31 @@
 
 local micros = clock[1] * 1000000 + clock[2]
 
--- keysOf returns the keys of the line of a lock, the channel, the token counter, and the prefix of the keys of
--- readers.
-local function keysOf(key)
-  local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
-  return beside(key, 'line'), beside(key, 'wants'), channels .. tag, 'redisson_lock_token:' .. tag, tag
+local lines = {}
+
+-- of returns the line of a lock. counter is the token counter, and tag is the prefix of the keys of readers.
+local function of(key)
+  local line = lines[key]
+  if not line then
+    local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
+    line = {
+      key = key, list = beside(key, 'line'), wants = beside(key, 'wants'),
+      channel = channels .. tag, counter = 'redisson_lock_token:' .. tag, tag = tag,
+    }
+    lines[key] = line
+  end
+  return line
 end
 
 -- record writes the record of a free lock, and returns the error if it can't.
-local function record(key, holder, reads, lease)
-  local err
+local function record(line, holder, reads, lease)
+  local key, err = line.key, nil
   if channels ~= 'redisson_rwlock:' then
     err = redis.pcall('HSET', key, holder, 1)
   elseif not reads then
     err = redis.pcall('HSET', key, 'mode', 'write', holder .. ':write', 1)
   else
-    local _, _, _, _, tag = keysOf(key)
-    err = redis.pcall('SET', tag .. ':' .. holder .. ':rwlock_timeout:1', 1, 'PX', lease)
+    err = redis.pcall('SET', line.tag .. ':' .. holder .. ':rwlock_timeout:1', 1, 'PX', lease)
     err = err.err and err or redis.pcall('HSET', key, 'mode', 'read', holder, 1)
   end
   return type(err) == 'table' and err.err
@@ -40,9 +48,8 @@ end
 -- by message in fair.lua, which has the same message. It returns the lease of the grant, and whether the holder
 -- reads, or nil if it can't. While clients that can stand in no line subscribe, nobody is granted a lock by
 -- message: those clients could never be first.
-local function give(key)
-  local line, wants, channel, counter, tag = keysOf(key)
-  local first, n, _, _, flags, note = at(line, wants, 0)
+local function give(line)
+  local first, n, _, _, flags, note = at(line, 0)
   local reads = n == 1
   local place, sent, lease, secret, fenced, since, where =
     string.match(note or '', '^ (%d+) (%S+) (%d+) (%x+) (%d) (%d+) (%x+)$') -- no match if the server is not known
@@ -51,26 +58,27 @@ local function give(key)
   end
   -- Subscribers are counted before PUBLISH, which does not count a subscriber at a replica: such a subscriber would
   -- take a grant whose record is deleted below.
-  local outside, heard = outsiders(channel, first)
+  local outside, heard = outsiders(line.channel, first)
   if outside ~= 0 or heard == 0 then
     return
   end
-  local holder, token = first .. ':' .. place, fenced == '1' and tokenOf(counter, reads) or 0
-  if type(token) == 'table' or record(key, holder, reads, lease) then
+  local holder, token = first .. ':' .. place, fenced == '1' and tokenOf(line.counter, reads) or 0
+  if type(token) == 'table' or record(line, holder, reads, lease) then
     return
   end
   local grant = table.concat({place, sent, string.format('%.0f', micros - since), lease, token}, ' ')
   -- The end counts from the same instant as the message, however long the script takes.
-  local done = redis.pcall('PEXPIREAT', key, string.format('%.0f', now + lease))
+  local done = redis.pcall('PEXPIREAT', line.key, string.format('%.0f', now + lease))
   if done == 1 then
-    done = redis.pcall('PUBLISH', channel .. ':' .. first, grant .. ' ' .. redis.sha1hex(secret .. key .. ' ' .. grant))
+    local signed = grant .. ' ' .. redis.sha1hex(secret .. line.key .. ' ' .. grant)
+    done = redis.pcall('PUBLISH', line.channel .. ':' .. first, signed)
   end
   if type(done) == 'table' or done == 0 then -- an error, or nobody hears
-    redis.call('DEL', key)
-    redis.pcall('DEL', tag .. ':' .. holder .. ':rwlock_timeout:1')
+    redis.call('DEL', line.key)
+    redis.pcall('DEL', line.tag .. ':' .. holder .. ':rwlock_timeout:1')
     return
   end
-  remove(line, wants, first)
+  remove(line, first)
   return tonumber(lease), reads
 end
 
@@ -88,51 +96,49 @@ end
 -- first manager has the lock, or has time to ask, or nil if nobody is in the line; and whether it has
 -- granted the lock.
 local function serve(key, free)
-  local line, wants, channel = keysOf(key)
+  local line = of(key)
   free = free or freeOf(key)
   local lease, reads
   if free == whole then
-    lease, reads = give(key)
+    lease, reads = give(line)
   end
   if lease then
     if reads then
-      tell(line, wants, channel, free - 1)
+      tell(line, free - 1)
     end
     return lease, true
   end
-  tell(line, wants, channel, free)
-  local first, _, _, till = at(line, wants, 0)
+  tell(line, free)
+  local first, _, _, till = at(line, 0)
   return first and till - now, false
 end
 
 -- wanted returns how many permits the managers of the line need. It stops at more than most.
 local function wanted(key, most)
-  local line, wants, channel = keysOf(key)
-  return ahead(line, wants, channel, nil, most)
+  return ahead(of(key), nil, most)
 end
 
 -- enter joins the line for n permits, if the manager wants that, and reports whether the manager has what
 -- it wants. If a key of the line may be at the other master of a slot that is moved, nobody joins.
 local function enter(key, want, n)
   local manager, id, life, flags, note = string.match(want, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
-  local line, wants = keysOf(key)
+  local line = of(key)
   if not manager or life == '0' then
     return true
-  elseif type(redis.pcall('EXISTS', key, line, wants)) ~= 'number' then
+  elseif type(redis.pcall('EXISTS', key, line.list, line.wants)) ~= 'number' then
     return false
   end
   if note ~= '' then
     note = table.concat({note, string.format('%.0f', micros), server()}, ' ')
   end
-  join(line, wants, manager, n, tonumber(id), tonumber(life), flags, note)
+  join(line, manager, n, tonumber(id), tonumber(life), flags, note)
   return true
 end
 
 -- stay makes a write that changes nothing if the manager in want stands in the line. So later writes of the
 -- script pass without memory.
 local function stay(key, want)
-  local manager = string.match(want, '^%S+')
-  local _, wants = keysOf(key)
+  local manager, wants = string.match(want, '^%S+'), of(key).wants
   if manager and redis.call('HEXISTS', wants, manager) == 1 then
     redis.call('HDEL', wants, '')
   end
@@ -141,8 +147,7 @@ end
 -- depart leaves the line, if there is a manager in want. It returns what leave returns.
 local function depart(key, want)
   local manager, id = string.match(want, '^(%S+) (%d+)')
-  local line, wants = keysOf(key)
-  return manager and leave(line, wants, manager, tonumber(id))
+  return manager and leave(of(key), manager, tonumber(id))
 end
 
 -- refusal refuses n of the free permits to a manager if others come before it. The manager enters the
@@ -150,11 +155,10 @@ end
 -- first manager has time to ask, and whether the manager has what it wants. It returns nil or false if
 -- the manager may take the lock: also if the manager can't stand in the line, as clients of Redisson can't.
 local function refusal(key, want, n, free)
-  local manager = string.match(want, '^%S+')
-  local line, wants, channel = keysOf(key)
-  local needs, _, till, flags = positionOf(wants, manager or '')
+  local manager, line = string.match(want, '^%S+'), of(key)
+  local needs, _, till, flags = positionOf(line, manager or '')
   local told = needs and n <= needs and now < till and string.find(flags, 't') -- it may take them, whoever is before
-  if told or ahead(line, wants, channel, manager, free - n) <= free - n then
+  if told or ahead(line, manager, free - n) <= free - n then
     return
   end
   local entered, joined = pcall(enter, key, want, n)
@@ -165,7 +169,7 @@ local function refusal(key, want, n, free)
   if redis.call('EXISTS', key) == 1 then -- by a grant, or others read
     return redis.call('PTTL', key), true
   end
-  if redis.pcall('LINDEX', line, 0) == manager then -- serve has found that nobody hears those before it
+  if redis.pcall('LINDEX', line.list, 0) == manager then -- serve has found that nobody hears those before it
     return
   end
   return ok and left, true
@@ -184,10 +188,9 @@ end
 -- stand in no line. It returns what release.lua returns.
 local function released(key, channel, owner, want)
   local deleted = type(redis.pcall('DEL', key)) == 'number' -- any fields that are left are no holders
-  local line, wants = keysOf(key)
-  local manager = string.match(owner, '^(.*):%d+$')
-  if redis.pcall('HEXISTS', wants, manager) == 1 then
-    pcall(remove, line, wants, manager) -- the holder stands in no line: a late copy has joined
+  local line, manager = of(key), string.match(owner, '^(.*):%d+$')
+  if redis.pcall('HEXISTS', line.wants, manager) == 1 then
+    pcall(remove, line, manager) -- the holder stands in no line: a late copy has joined
   end
   local ok, left, given = false, nil, false
   if deleted then
@@ -200,9 +203,8 @@ end
 
 -- yield leaves the line of a lock that the manager still wants, and serves the line.
 local function yield(key, want)
-  local line, wants = keysOf(key)
   local manager = string.match(want, '^%S+')
-  if not manager or redis.call('HEXISTS', wants, manager) == 0 then
+  if not manager or redis.call('HEXISTS', of(key).wants, manager) == 0 then
     return
   end
   depart(key, want)
