@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -84,9 +83,7 @@ type Leader struct {
 	done    chan struct{}
 	err     error // written before done is closed
 	stop    context.CancelFunc
-	changes chan LeaderChange
-
-	mu sync.Mutex // of sends on changes
+	changes chan LeaderChange // only the campaign sends
 }
 
 // A LeaderChange is the beginning or the end of a leadership of a [Leader].
@@ -121,8 +118,6 @@ func (l *Leader) leads(ctx context.Context, held *Lock) error {
 
 // tell replaces the unreceived change, if any.
 func (l *Leader) tell(c LeaderChange) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	select {
 	case <-l.changes:
 	default:

@@ -84,7 +84,7 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		u.retry.succeeded()
 		u.life.long, u.life.until = false, later(m.now, op.Lease)
 		u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-		u.firstPass, u.count, u.writerWaits = 0, 0, false
+		u.passingSince, u.count, u.writerWaits = 0, 0, false
 		u.passed, u.proven, u.trip = false, false, m.now-op.Sent
 	}
 	m.passOn(e, op)

@@ -90,9 +90,9 @@ type upkeep struct {
 	// writerWaits is set if a writer of another process waits for the holds to end, by the newest
 	// transfer.
 	writerWaits bool
-	// firstPass is when the entry was first to be passed on, or shared with one more hold, since
-	// the entry came to us. Until then firstPass is zero. newRun sets firstPass, too. See keptLong.
-	firstPass time.Duration
+	// passingSince is since when the entry is passed on, or shared with one more hold: since newRun,
+	// or the first time after the entry came to us. Before, passingSince is zero. See keptLong.
+	passingSince time.Duration
 	// count is how many requests have got the entry since the entry came to us, since newRun, or
 	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not
 	// count.

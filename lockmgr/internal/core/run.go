@@ -36,8 +36,8 @@ func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
 func (m *Machine) noteHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
-	if u.firstPass == 0 {
-		u.firstPass = m.now
+	if u.passingSince == 0 {
+		u.passingSince = m.now
 	}
 	if run.fresh && m.decideRun(e) == askFirst { // nor has the transfer reported others
 		run.begin(m.now)
@@ -88,8 +88,8 @@ func (m *Machine) runOver(e *entry) bool {
 // subscription must get a chance. The time counts from the first handoff, or from newRun. Until
 // then the first holder kept everybody out, here and elsewhere.
 func (m *Machine) keptLong(e *entry) bool {
-	first := e.upkeep().firstPass
-	return m.cfg.ShareEvery > 0 && first > 0 && m.now-first >= m.cfg.shareDue()
+	since := e.upkeep().passingSince
+	return m.cfg.ShareEvery > 0 && since > 0 && m.now-since >= m.cfg.shareDue()
 }
 
 // mostGrants returns after how many grants a run ends, or a transfer asks whether others wait.
@@ -112,7 +112,7 @@ func (m *Machine) asksEarly(e *entry) bool {
 // newRun begins a new run while an entry is ours.
 func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
-	u.firstPass, u.count, u.writerWaits = m.now, 0, false
+	u.passingSince, u.count, u.writerWaits = m.now, 0, false
 	if o := e.of.outsiders(); o != nil {
 		o.hadFor += m.now - e.runSince
 	}

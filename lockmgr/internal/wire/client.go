@@ -24,7 +24,7 @@ type Redis struct {
 	Channels Channels
 	Node     string // the ID of the node that is meant; empty: a single server
 
-	reported bool // Client waits on its connection itself: see StartReported
+	dedicated bool // Client waits on its connection itself: see StartTimed
 }
 
 // Dedicate opens a connection for one sender. Dedicate blocks for as long as a dial, or for ever if
@@ -40,7 +40,7 @@ func (s Redis) Dedicate() (Connection, error) {
 		c.Close()
 		return nil, err
 	}
-	s.Client, s.reported = c, true
+	s.Client, s.dedicated = c, true
 	return dedicated{s, c}, nil
 }
 
@@ -58,18 +58,18 @@ type dedicated struct {
 func (s dedicated) Close() { s.client.Close() }
 
 // start begins a round trip.
-func (s Redis) start(limit *Deadline) context.Context {
-	if s.reported {
-		return limit.StartReported()
+func (s Redis) start(d *Deadline) context.Context {
+	if s.dedicated {
+		return d.StartTimed()
 	}
-	return limit.Start()
+	return d.Start()
 }
 
 // Exec makes Redis a Server.
-func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
+func (s Redis) Exec(d *Deadline, commands []Command, answers []Answer) {
 	if len(commands) > 0 && commands[0].asking { // so are all
 		for i := range commands {
-			answers[i] = s.One(s.start(limit), &commands[i], true)
+			answers[i] = s.One(s.start(d), &commands[i], true)
 		}
 		return
 	}
@@ -80,7 +80,7 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		}
 	}
 	if len(commands) == 1 && !s.needsID(&commands[0]) { // Do needs no memory for results
-		read(0, s.Client.Do(s.start(limit), s.build(&commands[0])))
+		read(0, s.Client.Do(s.start(d), s.build(&commands[0])))
 	} else {
 		cmds := make(rueidis.Commands, 0, 1+len(commands))
 		for i := range commands {
@@ -92,7 +92,7 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		for i := range commands {
 			cmds = append(cmds, s.build(&commands[i]))
 		}
-		results := s.Client.DoMulti(s.start(limit), cmds...)
+		results := s.Client.DoMulti(s.start(d), cmds...)
 		first := len(results) - len(commands)
 		for i, r := range results[first:] {
 			read(i, r)
@@ -102,7 +102,7 @@ func (s Redis) Exec(limit *Deadline, commands []Command, answers []Answer) {
 		}
 	}
 	if missing > 0 {
-		s.load(limit, commands, answers)
+		s.load(d, commands, answers)
 	}
 }
 
@@ -200,7 +200,7 @@ func (s Redis) withText(c *Command) rueidis.Completed {
 // load repeats the commands whose script the server did not know, which did not run. SCRIPT LOAD
 // makes a server keep a script; newer servers may forget a script sent by EVAL alone. SCRIPT LOAD
 // needs a permission that not every user has, so the calls carry the text as well.
-func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
+func (s Redis) load(d *Deadline, commands []Command, answers []Answer) {
 	var cmds rueidis.Commands
 	var again []int
 	loaded := map[*Script]bool{}
@@ -218,7 +218,7 @@ func (s Redis) load(limit *Deadline, commands []Command, answers []Answer) {
 		cmds = append(cmds, s.withText(c))
 		again = append(again, i)
 	}
-	for j, r := range s.Client.DoMulti(s.start(limit), cmds...) {
+	for j, r := range s.Client.DoMulti(s.start(d), cmds...) {
 		if i := again[j]; i >= 0 {
 			answers[i] = readResult(r)
 		}

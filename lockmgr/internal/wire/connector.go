@@ -164,12 +164,12 @@ func (c *Connector) UseLater(client rueidis.Client, meet func(hello *Answer) *Fa
 }
 
 // Exec makes Connector a Server.
-func (c *Connector) Exec(limit *Deadline, commands []Command, answers []Answer) {
-	if f := c.Ready(limit.Start); f != nil {
+func (c *Connector) Exec(d *Deadline, commands []Command, answers []Answer) {
+	if f := c.Ready(d.Start); f != nil {
 		Refuse(answers, f)
 		return
 	}
-	c.redis.Exec(limit, commands, answers)
+	c.redis.Exec(d, commands, answers)
 }
 
 // Dedicate is Redis.Dedicate. Dedicate must follow an answer.
@@ -206,6 +206,6 @@ func (c *Connector) ping(ctx context.Context) (f *Failure, refused bool) {
 // OfCommand reports whether a context belongs to a command or a question of this package. A dial
 // with a context of this package is for the connection that all commands share.
 func OfCommand(ctx context.Context) bool {
-	_, ok := ctx.(*limit)
+	_, ok := ctx.(*trip)
 	return ok
 }

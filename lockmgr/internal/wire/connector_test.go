@@ -253,6 +253,6 @@ func TestOfCommand(t *testing.T) {
 	d := &Deadline{parent: t.Context(), timeout: time.Minute}
 	defer d.Close()
 	require.True(t, OfCommand(d.Start()))
-	require.False(t, OfCommand(d.StartReported()))
+	require.False(t, OfCommand(d.StartTimed()))
 	require.False(t, OfCommand(context.Background()))
 }

@@ -11,7 +11,7 @@ import (
 type Deadline struct {
 	parent  context.Context
 	timeout time.Duration
-	current *limit
+	current *trip
 }
 
 // NewDeadline returns a Deadline for round trips that take no longer than a time-out.
@@ -24,7 +24,7 @@ func NewDeadline(parent context.Context, timeout time.Duration) *Deadline {
 func (d *Deadline) Start() context.Context {
 	d.finish()
 	if d.current == nil {
-		d.current = &limit{done: make(chan struct{})}
+		d.current = &trip{done: make(chan struct{})}
 		d.current.timer = time.AfterFunc(d.timeout, d.current.end)
 		d.current.unbind = context.AfterFunc(d.parent, d.current.end)
 	} else {
@@ -34,13 +34,13 @@ func (d *Deadline) Start() context.Context {
 	return d.current
 }
 
-// StartReported is Start for a connection that one goroutine owns. The context reports its
+// StartTimed is Start for a connection that one goroutine owns. The context reports its
 // deadline, so that the client waits on the connection itself and closes the connection at the
 // deadline.
-func (d *Deadline) StartReported() context.Context {
+func (d *Deadline) StartTimed() context.Context {
 	d.Start()
 	d.current.at = time.Now().Add(d.timeout)
-	return (*reported)(d.current)
+	return timedTrip{d.current}
 }
 
 // finish ends a round trip. The next Start may use the context again. If no round trip follows,
@@ -73,9 +73,9 @@ func StartOnce(parent context.Context, timeout time.Duration) (ctx context.Conte
 	return d.Start(), d.Close
 }
 
-// A limit is a context that ends after a time. The method Deadline reports no deadline, because
+// A trip is the context of a round trip. The method Deadline reports no deadline, because
 // some clients close their connection when a deadline passes.
-type limit struct {
+type trip struct {
 	timer   *time.Timer
 	running bool      // between Start and finish
 	at      time.Time // the deadline, if it is reported
@@ -84,27 +84,24 @@ type limit struct {
 	done    chan struct{}
 }
 
-func (l *limit) end() { l.once.Do(func() { close(l.done) }) }
+func (t *trip) end() { t.once.Do(func() { close(t.done) }) }
 
-func (l *limit) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (l *limit) Value(any) any               { return nil }
-func (l *limit) Done() <-chan struct{}       { return l.done }
+func (t *trip) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (t *trip) Value(any) any               { return nil }
+func (t *trip) Done() <-chan struct{}       { return t.done }
 
 // Err is DeadlineExceeded also if the parent has ended, because nobody reads the error in this
 // case.
-func (l *limit) Err() error {
+func (t *trip) Err() error {
 	select {
-	case <-l.done:
+	case <-t.done:
 		return context.DeadlineExceeded
 	default:
 		return nil
 	}
 }
 
-// A reported is a limit that reports its deadline.
-type reported limit
+// A timedTrip is a trip that reports its deadline.
+type timedTrip struct{ *trip }
 
-func (l *reported) Deadline() (time.Time, bool) { return l.at, true }
-func (l *reported) Value(any) any               { return nil }
-func (l *reported) Done() <-chan struct{}       { return l.done }
-func (l *reported) Err() error                  { return (*limit)(l).Err() }
+func (t timedTrip) Deadline() (time.Time, bool) { return t.at, true }

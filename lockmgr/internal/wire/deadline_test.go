@@ -14,10 +14,10 @@ func TestDeadline_OfEachRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		limit := &Deadline{parent: parent, timeout: time.Second}
+		d := &Deadline{parent: parent, timeout: time.Second}
 		var first context.Context
 		for range 3 {
-			ctx := limit.StartReported()
+			ctx := d.StartTimed()
 			if first == nil {
 				first = ctx
 			}
@@ -27,27 +27,27 @@ func TestDeadline_OfEachRoundTrip(t *testing.T) {
 			require.Equal(t, time.Now().Add(time.Second), at)
 			time.Sleep(600 * time.Millisecond)
 			require.NoError(t, ctx.Err())
-			limit.finish()
+			d.finish()
 
-			ctx = limit.Start()
+			ctx = d.Start()
 			_, reported = ctx.Deadline()
 			require.False(t, reported)
 			time.Sleep(600 * time.Millisecond)
 			require.NoError(t, ctx.Err())
-			limit.finish()
+			d.finish()
 		}
-		ctx := limit.StartReported()
+		ctx := d.StartTimed()
 		time.Sleep(time.Second + time.Millisecond)
 		synctest.Wait()
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-		limit.finish()
-		require.NoError(t, limit.Start().Err(), "an ended context is not used again")
+		d.finish()
+		require.NoError(t, d.Start().Err(), "an ended context is not used again")
 		cancel()
 		synctest.Wait()
-		ctx = limit.Start()
+		ctx = d.Start()
 		synctest.Wait()
 		require.Error(t, ctx.Err())
-		limit.finish()
+		d.finish()
 	})
 }
 
@@ -55,10 +55,10 @@ func TestDeadline_OfEachRoundTrip(t *testing.T) {
 func TestDeadline_Close(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
-		limit := &Deadline{parent: parent, timeout: time.Second}
-		limit.Close()
-		ctx := limit.Start()
-		limit.Close()
+		d := &Deadline{parent: parent, timeout: time.Second}
+		d.Close()
+		ctx := d.Start()
+		d.Close()
 		cancel()
 		time.Sleep(time.Minute)
 		require.NoError(t, ctx.Err())

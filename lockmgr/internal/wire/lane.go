@@ -357,7 +357,7 @@ func move(out []task, queue *[]task, most int) []task {
 // send sends what take returns until the lane is closed.
 func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 	b := newBatch(&l.cfg)
-	limit := NewDeadline(l.ctx, l.cfg.Timeout)
+	d := NewDeadline(l.ctx, l.cfg.Timeout)
 	for {
 		b.tasks = take(s, b.tasks)
 		if len(b.tasks) == 0 {
@@ -378,9 +378,9 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 			Refuse(b.answers, closedLane)
 		} else {
 			server := s.begin(now)
-			l.exec(server, limit, b, 0)
+			l.exec(server, d, b, 0)
 			if sent := len(b.commands); b.split() {
-				l.exec(server, limit, b, sent)
+				l.exec(server, d, b, sent)
 			}
 			healthy := b.healthy()
 			s.end(l.cfg.Now(), healthy)
@@ -397,8 +397,8 @@ func (l *Lane) send(s *sender, take func(*sender, []task) []task) {
 }
 
 // exec runs the commands of a batch from first on.
-func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
-	defer limit.finish()
+func (l *Lane) exec(s Server, d *Deadline, b *batch, first int) {
+	defer d.finish()
 	commands, answers := b.commands[first:], b.answers[first:]
 	for i := range commands {
 		if c := &commands[i]; c.ops > 0 && c.renews() {
@@ -406,11 +406,11 @@ func (l *Lane) exec(s Server, limit *Deadline, b *batch, first int) {
 		}
 	}
 	if l.cfg.Observe == nil {
-		s.Exec(limit, commands, answers)
+		s.Exec(d, commands, answers)
 		return
 	}
 	begin := time.Now()
-	s.Exec(limit, commands, answers)
+	s.Exec(d, commands, answers)
 	took := time.Since(begin) // commands that were sent together have the same
 	for i := range commands {
 		c := &commands[i]
