@@ -8,6 +8,7 @@
 -- Returns an array with what acquire.lua would return for each. A lock that
 -- fails has its error there, and the others get theirs all the same.
 local lease = tonumber(ARGV[1])
+local line -- the functions of the lines, if there are any
 
 local function acquire(key, owner)
   local ttl = -2
@@ -17,7 +18,8 @@ local function acquire(key, owner)
       return ttl
     end
     if ttl == -2 then
-      local ok, left = pcall(theLine().refusal, key, '', whole, whole)
+      line = line or theLine()
+      local ok, left = pcall(line.refusal, key, '', whole, whole)
       if ok and left then
         return left
       end

@@ -19,14 +19,15 @@
 --
 -- The channel is no key: while a slot of a cluster is moved, a server runs no script
 -- that has some of its keys and not the others.
-local key, channel = KEYS[1], ARGV[#ARGV]
+local key, channel, line = KEYS[1], ARGV[#ARGV], nil
 if string.find(ARGV[1], '^%S+ %d+$') then
-  pcall(theLine().depart, key, ARGV[1]) -- before HDEL, which fails on a key of another type
+  line = theLine()
+  pcall(line.depart, key, ARGV[1]) -- before HDEL, which fails on a key of another type
 end
 local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
 local message = '00'
 if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
-  local line = theLine()
+  line = line or theLine()
   if not gone then
     pcall(line.serve, key)
     return false

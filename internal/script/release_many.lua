@@ -6,6 +6,8 @@
 --
 -- Returns an array with what release.lua would return for each. A lock that
 -- fails has its error there, and the others are released all the same.
+local line -- the functions of the lines, if there are any
+
 local function release(key, owner, channel)
   local gone = redis.pcall('HDEL', key, owner)
   if type(gone) == 'table' then
@@ -13,7 +15,7 @@ local function release(key, owner, channel)
   end
   local message = '00'
   if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
-    local line = theLine()
+    line = line or theLine()
     if gone == 0 then
       pcall(line.serve, key)
       return false
