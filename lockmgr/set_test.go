@@ -273,7 +273,7 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})
 	ctx := faults.Patient(t)
 	held := must(other.Lock(ctx, "b", lockmgr.AsOwner(other.NewOwner())))(t)
-	for _, wait := range []lockmgr.LockOption{lockmgr.OnlyIfFree(), lockmgr.MaxWait(50 * time.Millisecond)} {
+	for _, wait := range []lockmgr.LockOption{lockmgr.OnlyIfFree(), lockmgr.MaxWait(300 * time.Millisecond)} {
 		_, err := m.LockAll(ctx, lockmgr.All("a", "b", "c"), wait)
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.ErrorContains(t, err, `lock "a", "b", "c": `)
