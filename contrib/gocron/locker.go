@@ -28,6 +28,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -53,7 +54,16 @@ type Options struct {
 type Locker struct {
 	manager *lockmgr.Manager
 	options Options
-	free    sync.Map // the lock of a run whose task has not begun, by the context of the run
+
+	mu   sync.Mutex
+	runs map[context.Context]*runs // by the context of their job
+}
+
+// runs are the locks of the runs of a job. gocron gives all of them one context, so a task can't tell
+// which of the locks was taken for its run.
+type runs struct {
+	waiting []*lockmgr.Lock // their tasks have not begun
+	ended   []*lockmgr.Lock // their tasks have returned
 }
 
 var _ gocron.Locker = (*Locker)(nil)
@@ -68,7 +78,7 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	if options.KeepFor != 0 {
 		options.Lock = append(options.Lock, lockmgr.KeepFor(options.KeepFor))
 	}
-	return &Locker{manager: m, options: options}
+	return &Locker{manager: m, options: options, runs: map[context.Context]*runs{}}
 }
 
 // bounds reports whether an option says how long a request waits.
@@ -87,8 +97,22 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if err != nil {
 		return nil, err // not lock: a nil pointer in the interface is not nil
 	}
-	l.free.Store(ctx, lock)
-	return held{lock, l, ctx}, nil
+	l.change(ctx, func(r *runs) { r.waiting = append(r.waiting, lock) })
+	return &held{Lock: lock, of: l, job: ctx}, nil
+}
+
+// change changes the runs of a job.
+func (l *Locker) change(job context.Context, f func(*runs)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.runs[job]
+	if r == nil {
+		r = &runs{}
+		l.runs[job] = r
+	}
+	if f(r); len(r.waiting)+len(r.ended) == 0 {
+		delete(l.runs, job)
+	}
 }
 
 // nameOf returns the name that gocron gives to a job without a name.
@@ -97,14 +121,30 @@ func nameOf(task any) string { return runtime.FuncForPC(reflect.ValueOf(task).Po
 // held is the lock of a run.
 type held struct {
 	*lockmgr.Lock
-	of  *Locker
-	run context.Context
+	of   *Locker
+	job  context.Context
+	over atomic.Bool
 }
 
-// Unlock ends the run.
-func (h held) Unlock(ctx context.Context) error {
-	h.of.free.CompareAndDelete(h.run, h.Lock)
-	return h.Lock.Unlock(ctx)
+// Unlock ends the run. It never unlocks the lock of a task that still runs: if runs overlap, that may
+// be the lock that was taken for this run. Then this run's task had another one.
+func (h *held) Unlock(ctx context.Context) error {
+	if !h.over.CompareAndSwap(false, true) {
+		return fmt.Errorf("holdfast: unlock %q: %w", h.Name(), lockmgr.ErrNotHeld)
+	}
+	lock := h.Lock
+	h.of.change(h.job, func(r *runs) {
+		from := &r.ended
+		if len(r.ended) == 0 { // the task has not begun, or is not of Task
+			from = &r.waiting
+		}
+		if len(*from) > 0 {
+			i := max(0, slices.Index(*from, h.Lock))
+			lock = (*from)[i]
+			*from = slices.Delete(*from, i, i+1)
+		}
+	})
+	return lock.Unlock(ctx)
 }
 
 // ErrNoLock is the error of a task of [Locker.Task] whose run has no lock.
@@ -133,11 +173,16 @@ type task struct {
 
 // run is called with the context that Lock got. Each lock is for one run, even if runs overlap.
 func (t task) run(ctx context.Context) error {
-	found, ok := t.of.free.LoadAndDelete(ctx)
-	if !ok {
+	var lock *lockmgr.Lock
+	t.of.change(ctx, func(r *runs) {
+		if len(r.waiting) > 0 {
+			lock, r.waiting = r.waiting[0], r.waiting[1:]
+		}
+	})
+	if lock == nil {
 		return ErrNoLock
 	}
-	lock := found.(*lockmgr.Lock)
+	defer t.of.change(ctx, func(r *runs) { r.ended = append(r.ended, lock) })
 	err := t.fn(lock.Context(ctx))
 	if lost := lock.Err(); lost != nil && !errors.Is(lost, lockmgr.ErrNotHeld) {
 		if err == lost { // as the cause of the context of fn

@@ -3,6 +3,7 @@ package gocron
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,7 +189,7 @@ func TestTask_HasItsLock(t *testing.T) {
 	require.NoError(t, run(t, locker, locker.Task(func(context.Context) error { return nil }), gocron.WithName("report")))
 	require.NoError(t, run(t, locker, gocron.NewTask(func() {}), gocron.WithName("report")), "a task of gocron")
 	require.Eventually(t, func() bool { return m.Stats().Held == 0 }, patient, time.Millisecond)
-	locker.free.Range(func(any, any) bool { t.Error("a lock is left"); return false })
+	require.Empty(t, locker.runs)
 }
 
 // A job of Task is told of a loss, and so is gocron.
@@ -209,6 +210,63 @@ func TestTask_TellsALoss(t *testing.T) {
 	}), gocron.WithName("other"))
 	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
 	require.NotContains(t, err.Error(), "\n", "the loss is told once")
+}
+
+// Two runs of a job that both have a lock before their tasks begin get a lock each.
+func TestTask_RunsOverlap(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	locker := NewLocker(m, Options{Lock: []lockmgr.LockOption{lockmgr.Shared()}})
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, scheduler.Shutdown()) }()
+	var begin sync.WaitGroup
+	begin.Add(2)
+	locks, ended := make(chan *lockmgr.Lock, 2), make(chan error, 2)
+	job, err := scheduler.NewJob(gocron.DurationJob(time.Hour), locker.Task(func(ctx context.Context) error {
+		locks <- lockmgr.FromContext(ctx)
+		return nil
+	}), gocron.WithName("report"), gocron.WithEventListeners(
+		gocron.BeforeJobRuns(func(uuid.UUID, string) { begin.Done(); begin.Wait() }),
+		gocron.AfterJobRuns(func(uuid.UUID, string) { ended <- nil }),
+		gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { ended <- err }),
+	))
+	require.NoError(t, err)
+	scheduler.Start()
+	for range 2 {
+		require.NoError(t, job.RunNow())
+	}
+	for range 2 {
+		require.NoError(t, <-ended)
+	}
+	require.NotSame(t, <-locks, <-locks)
+	require.Eventually(t, func() bool { return m.Stats().Held == 0 }, patient, time.Millisecond)
+}
+
+// A lock may be lost before the task of its run begins, and the next run then gets another one. The
+// runs have one context. Neither run, when it ends, unlocks the lock of the other one's task.
+func TestTask_LossBeforeItBegins(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	locker := NewLocker(m, Options{})
+	ctx := t.Context()
+	lost, err := locker.Lock(ctx, "report")
+	require.NoError(t, err)
+	_, err = m.ForceUnlock(ctx, "report")
+	require.NoError(t, err)
+	<-lost.(*held).Lost()
+	next, err := locker.Lock(ctx, "report")
+	require.NoError(t, err)
+
+	// The tasks may begin in any order: here that of the next run begins first.
+	require.ErrorIs(t, task{locker, func(ctx context.Context) error { return ctx.Err() }}.run(ctx), lockmgr.ErrLeaseLost)
+	require.NoError(t, task{locker, func(ctx context.Context) error {
+		require.ErrorIs(t, next.Unlock(t.Context()), lockmgr.ErrLeaseLost)
+		require.NoError(t, ctx.Err(), "another run has ended")
+		require.ErrorIs(t, next.Unlock(t.Context()), lockmgr.ErrNotHeld)
+		return ctx.Err()
+	}}.run(ctx))
+	require.NoError(t, lost.Unlock(ctx))
+	require.Empty(t, locker.runs)
+	require.Zero(t, m.Stats().Held)
 }
 
 // A job of Task is not run without a lock of its locker, nor without a name, which all such jobs
