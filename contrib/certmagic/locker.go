@@ -28,9 +28,10 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	return &Locker{manager: m, prefix: options.Prefix, held: map[string][]*lockmgr.Lock{}}
 }
 
-// Lock waits until it holds a lock, or ctx ends. The errors are those of [lockmgr.Manager.Lock].
+// Lock waits until it holds a lock, or ctx ends. The errors are those of [lockmgr.Manager.Lock]. The
+// owner of lockmgr.WithOwner is ignored: certmagic counts on a name being locked once.
 func (l *Locker) Lock(ctx context.Context, name string) error {
-	lock, err := l.manager.Lock(ctx, l.prefix+name)
+	lock, err := l.manager.Lock(context.Background(), l.prefix+name, with(ctx)...)
 	if err != nil {
 		return err
 	}
@@ -38,10 +39,15 @@ func (l *Locker) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
+// with returns the options of a request that ends with ctx and does not take its owner.
+func with(ctx context.Context) []lockmgr.LockOption {
+	return []lockmgr.LockOption{lockmgr.WaitContext(ctx), lockmgr.TraceContext(ctx)}
+}
+
 // TryLock tries once to take a lock, and reports whether it holds it. It blocks for a round trip. A
-// lock that is held elsewhere is no error.
+// lock that is held elsewhere, or by the same owner, is no error.
 func (l *Locker) TryLock(ctx context.Context, name string) (bool, error) {
-	lock, err := l.manager.TryLock(ctx, l.prefix+name)
+	lock, err := l.manager.TryLock(context.Background(), l.prefix+name, with(ctx)...)
 	switch {
 	case err == nil:
 		l.keep(name, lock)

@@ -167,3 +167,25 @@ func TestLocker_ServerAway(t *testing.T) {
 	}, patient, 10*time.Millisecond)
 	require.NoError(t, l.Unlock(t.Context(), "y"))
 }
+
+// A name is locked once, even if the contexts of two callers have one owner.
+func TestLocker_IgnoresTheOwner(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	locker := NewLocker(m, Options{})
+	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
+	require.NoError(t, locker.Lock(ctx, "a"))
+	locked, err := locker.TryLock(ctx, "a")
+	require.NoError(t, err)
+	require.False(t, locked)
+
+	ctx, cancel := context.WithCancel(ctx)
+	waited := make(chan error, 1)
+	go func() { waited <- locker.Lock(ctx, "a") }()
+	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-waited, context.Canceled)
+	locked, err = locker.TryLock(ctx, "b")
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, locked)
+	require.NoError(t, locker.Unlock(t.Context(), "a"))
+}
