@@ -17,11 +17,13 @@
 // context is that of Lock, TryLock and Do, or of lockmgr.TraceContext. A request without a span
 // makes none, unless Options.Roots is set.
 //
+// A re-entry has no wait, and its hold ends with its own Unlock.
+//
 // A span is made when it ends, with the instants of the manager: its parent may have ended before.
 // Attributes: db.system.name "redis", holdfast.lock.name unless Options.HideNames is set,
-// holdfast.lock.holder as lockmgr.Lock.HolderID returns it, holdfast.lock.passed and
-// holdfast.lock.reentry of a wait, and holdfast.lock.token of a fenced one. A failure or a loss
-// sets the status Error and error.type, one of lockmgr.Reasons.
+// holdfast.lock.holder as lockmgr.Lock.HolderID returns it, holdfast.lock.passed of a wait, and
+// holdfast.lock.token of a fenced one. A failure or a loss sets the status Error and error.type, one
+// of lockmgr.Reasons.
 //
 // # Metrics
 //
