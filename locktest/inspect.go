@@ -10,7 +10,8 @@ import (
 )
 
 // Held reports whether the server has a holder of name. It reads the server's memory and sends
-// nothing, so it works on a frozen server too. Readers, writers and taken permits count as holders.
+// nothing, so it works on a frozen server too. Readers, writers and taken permits count as holders,
+// and so does an ended hold while lockmgr.KeepFor keeps its name.
 // While a manager passes a lock on in memory, the server knows the new holder some 20 ms later.
 func (s *Server) Held(name string) bool { return len(s.Holders(name)) > 0 }
 
@@ -23,7 +24,8 @@ func (s *Server) Holder(name string) string {
 }
 
 // Holders returns who holds name, sorted: IDs as [lockmgr.Lock.HolderID] returns them, or for
-// permits the IDs of [lockmgr.Lock.PermitIDs]. See Held.
+// permits the IDs of [lockmgr.Lock.PermitIDs]. The ID of an ended hold whose name lockmgr.KeepFor
+// keeps ends with ":kept". See Held.
 func (s *Server) Holders(name string) (ids []string) {
 	m := s.server()
 	switch {

@@ -178,3 +178,16 @@ func TestCheck_FindsAllThatLocksNeed(t *testing.T) {
 		require.Empty(t, report.Missing)
 	})
 }
+
+// A name that KeepFor keeps is held, by the ID of the ended hold.
+func TestKinds_Kept(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		l, err := s.Manager(t, lockmgr.Options{}).Lock(ctx, "a", lockmgr.KeepFor(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, l.HolderID(), s.Holder("a"))
+		require.NoError(t, l.Unlock(ctx))
+		require.Equal(t, l.HolderID()+":kept", s.Holder("a"))
+		locktest.Advance(time.Minute)
+		require.False(t, s.Held("a"))
+	})
+}
