@@ -360,6 +360,15 @@ func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
 	return &more.mu
 }
 
+// left returns the error of a request whose caller has left: the error that endWith gave the caller,
+// or ErrCanceled.
+func (t *ticket) left() error {
+	if _, err := t.promise.Future().Result(); !errors.Is(err, ErrCanceled) {
+		return err
+	}
+	return ErrCanceled
+}
+
 // ended notes the end of a request, with or without a grant.
 func (t *ticket) ended() {
 	t.shell.pending.Add(-1)

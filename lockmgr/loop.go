@@ -309,7 +309,7 @@ func (p *loop) granted(r *core.Request) {
 	if !t.promise.Resolve(l, nil) {
 		// The caller left while the grant was on its way.
 		p.actor.Post(core.Untaken{Request: r})
-		p.observeFailure(r, ErrCanceled)
+		p.observeFailure(r, t.left())
 		return
 	}
 	if trace != nil {
@@ -322,7 +322,7 @@ func (p *loop) failed(r *core.Request, err error) {
 	t.ended()
 	err = t.waitError(p.now(), p.id.public(err))
 	if !t.promise.Resolve(nil, err) {
-		err = ErrCanceled
+		err = t.left()
 	}
 	p.observeFailure(r, err)
 }

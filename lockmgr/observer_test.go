@@ -231,6 +231,37 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	})
 }
 
+// The event of a wait that WaitContext ended has the error that the caller got.
+func TestEvent_OfAWaitThatWaitContextEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var events []lockmgr.Event
+		m, net := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		l := must(m.Lock(ctx, "a"))(t)
+		ended := func(reason string, until context.Context) {
+			t.Helper()
+			err := errOf(m.Lock(ctx, "a", lockmgr.WaitContext(until)))
+			require.Equal(t, reason, lockmgr.Reason(err))
+			require.Equal(t, err, last[lockmgr.EventFailed](t, &events).Err)
+		}
+		soon, cancel := context.WithTimeout(ctx, second)
+		defer cancel()
+		ended("timeout", soon)
+		stopping, stop := context.WithCancel(ctx)
+		time.AfterFunc(second, stop)
+		ended("canceled", stopping)
+		net.hush()
+		silent, cancel := context.WithTimeout(ctx, 4*second)
+		defer cancel()
+		ended("unavailable", silent)
+		net.heal()
+		mustUnlock(t, l)
+
+		f := m.LockAsync("a", lockmgr.WaitContext(ctx))
+		f.Cancel()
+		require.Equal(t, lockmgr.ErrCanceled, last[lockmgr.EventFailed](t, &events).Err)
+	})
+}
+
 // A request that is refused before it is made has an event, too.
 func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -60,6 +60,10 @@ func busy(t *testing.T) *Metrics {
 	defer cancel()
 	_, err = m.Lock(short, "orders:1")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	late, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, err = m.Lock(ctx, "orders:1", lockmgr.WaitContext(late))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 	f := m.LockAsync("orders:1")
 	f.Cancel()
 	_, err = m.Lock(ctx, "orders:1", lockmgr.Shared())
@@ -124,9 +128,9 @@ func TestMetrics_CountWhatHappens(t *testing.T) {
 	require.EqualValues(t, 1, value("holdfast_grants_total", "class", "orders", "via", "memory"))
 	require.EqualValues(t, 1, value("holdfast_grants_total", "class", "orders", "via", "reentry"))
 	require.EqualValues(t, 2, value("holdfast_wait_seconds", "class", "orders", "result", "granted"), "without the re-entry")
-	require.EqualValues(t, 5, value("holdfast_wait_seconds", "class", "orders", "result", "failed"))
+	require.EqualValues(t, 6, value("holdfast_wait_seconds", "class", "orders", "result", "failed"))
 	require.EqualValues(t, 3, value("holdfast_hold_seconds", "class", "orders"))
-	for reason, n := range map[string]float64{"busy": 1, "timeout": 2, "canceled": 1, "misuse": 1, "unavailable": 0} {
+	for reason, n := range map[string]float64{"busy": 1, "timeout": 3, "canceled": 1, "misuse": 1, "unavailable": 0} {
 		require.Equal(t, n, value("holdfast_failures_total", "class", "orders", "reason", reason), reason)
 	}
 	require.EqualValues(t, 1, value("holdfast_failures_total", "class", "stock", "reason", "unavailable"))
