@@ -105,12 +105,12 @@ var serverCodes = map[string]serverCode{
 	"WRONGPASS":   {Permission, true, true, "check the user name and password"},
 	"WRONGTYPE":   {WrongType, true, true, "the key has data of another kind, for instance permits: choose another name"},
 	"OOM":         {OutOfMemory, true, true, "raise maxmemory or free some; locks that are held can still be renewed and released"},
-	"READONLY":    {ReadOnly, true, false, "the address belongs to a replica: connect to the primary"},
+	"READONLY":    {ReadOnly, true, false, "the address belongs to a replica: connect to the master"},
 	"MISCONF":     {ReadOnly, true, false, "the server can't save its data and refuses writes: see its log"},
 	"NOREPLICAS":  {ReadOnly, true, false, "fewer replicas are connected than min-replicas-to-write asks for"},
 	"LOADING":     {Unavailable, true, false, "the server is loading its data: try again later"},
 	"BUSY":        {Unavailable, true, false, "a script blocks the server: SCRIPT KILL ends it"},
-	"MASTERDOWN":  {Unavailable, true, false, "the replica has lost its primary"},
+	"MASTERDOWN":  {Unavailable, true, false, "the replica has lost its master"},
 	"CLUSTERDOWN": {Unavailable, true, false, "the cluster is down: see CLUSTER INFO, and cluster-require-full-coverage"},
 	"UNBLOCKED":   {Unavailable, false, false, "the server became a replica during the command, or CLIENT UNBLOCK was called"},
 	"TRYAGAIN":    {Unavailable, true, false, "the slot is being moved"},
@@ -173,6 +173,8 @@ func unknownFailure(err error, text string) *Failure {
 		if strings.Contains(text, halfDone) {
 			f.Ran = core.Maybe
 		}
+	case strings.Contains(text, "not an integer"):
+		f.Hint = "the token counter is no number: set redisson_lock_token:{NAME} to the largest token that was given"
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "unsupported command"):
 		f.Hint = "the server does not know the command: it may be a proxy, too old, or no Redis or Valkey server"
 	}
