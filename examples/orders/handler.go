@@ -47,5 +47,5 @@ func (s *shop) change(ctx context.Context, id, state string) error {
 	if err := s.work(lock.Context(ctx)); err != nil { // ends when the lock is lost
 		return err
 	}
-	return s.orders.save(id, state, lock.Token())
+	return s.orders.save(id, state, lock.Token(), lock.HolderID())
 }

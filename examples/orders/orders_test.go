@@ -62,6 +62,15 @@ func TestShop_LateWriteIsRefused(t *testing.T) {
 	require.Equal(t, "sent", shop.orders.load("42"))
 }
 
+// A server that lost its data may give the same token again.
+func TestTable_SameTokenOfAnotherHolder(t *testing.T) {
+	t.Parallel()
+	orders := &table{rows: map[string]row{}}
+	require.NoError(t, orders.save("42", "packed", 1, "anna"))
+	require.NoError(t, orders.save("42", "sent", 1, "anna"))
+	require.ErrorIs(t, orders.save("42", "packed", 1, "ben"), errStale)
+}
+
 // While the server is silent, a request is answered at its deadline, whether it waits for its lock
 // or has it already.
 func TestShop_SilentServer(t *testing.T) {
