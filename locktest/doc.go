@@ -42,6 +42,8 @@
 // The server is miniredis, and the client, the manager and its scripts are the real ones. Plain,
 // fenced, fair and read-write locks, sets and permits work. lockmgr.Options.Replicas does not: a
 // request fails with lockmgr.ErrReplicas. There is no cluster and no Sentinel, and no access rules.
+// A request for a name with data of another kind fails with lockmgr.ErrServer in place of
+// lockmgr.ErrWrongType, and may leave a release that Close reports.
 // Each command checks every key that has a TTL, so a test with more than some hundred locks is
 // slow. miniredis is not proof that a script works on Redis; the library's own tests run on Redis
 // and Valkey.
