@@ -23,7 +23,8 @@ type (
 		Reentry bool
 		Waited  time.Duration // since the request was made
 	}
-	// EventFailed: a request ended without a lock, or was refused at once.
+	// EventFailed: a request ended without a lock, or was refused at once. Err is ErrCanceled if the
+	// future was cancelled, also by the context of a call: Context then tells a deadline.
 	EventFailed struct {
 		At      time.Time
 		Context context.Context
