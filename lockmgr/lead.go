@@ -9,8 +9,8 @@ import (
 )
 
 // Lead campaigns for name and calls fn while the process leads. Of all processes that call Lead
-// with the name, one leads at a time. Lead blocks until fn returns before a loss. While fn does
-// not run, Lead also ends with ctx.
+// with the name, one leads at a time. Lead blocks until fn has returned without a loss. While
+// fn does not run, Lead also ends with ctx.
 //
 // fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
 // [FromContext] returns the lock of the leadership. After a loss Lead drops the result of fn and

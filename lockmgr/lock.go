@@ -360,11 +360,14 @@ func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
 	return &more.mu
 }
 
-// left returns the error of a request whose caller has left: the error that endWith gave the caller,
-// or ErrCanceled.
+// left returns the error of a request whose caller has left, for its event. If a context ended the
+// wait, the caller has the same error.
 func (t *ticket) left() error {
 	if _, err := t.promise.Future().Result(); !errors.Is(err, ErrCanceled) {
-		return err
+		return err // of endWith
+	}
+	if trace := t.trace(); trace != nil && trace.ctx != nil && trace.ctx.Err() != nil {
+		return t.Explain(contextError(trace.ctx))
 	}
 	return ErrCanceled
 }

@@ -23,8 +23,8 @@ type (
 		Reentry bool
 		Waited  time.Duration // since the request was made
 	}
-	// EventFailed: a request ended without a lock, or was refused at once. Err is ErrCanceled if the
-	// future was cancelled, also by the context of a call: Context then tells a deadline.
+	// EventFailed: a request ended without a lock, or was refused at once. Err is the error that the
+	// caller got, or ErrCanceled if the future was cancelled.
 	EventFailed struct {
 		At      time.Time
 		Context context.Context

@@ -231,28 +231,33 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	})
 }
 
-// The event of a wait that WaitContext ended has the error that the caller got.
-func TestEvent_OfAWaitThatWaitContextEnded(t *testing.T) {
+// The event of a wait that a context ended has the error that the caller got.
+func TestEvent_OfAWaitThatAContextEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var events []lockmgr.Event
 		m, net := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) { events = append(events, e) }})
 		l := must(m.Lock(ctx, "a"))(t)
-		ended := func(reason string, until context.Context) {
+		ended := func(reason string, after time.Duration, until func(ctx context.Context) (context.Context, context.CancelFunc)) {
 			t.Helper()
-			err := errOf(m.Lock(ctx, "a", lockmgr.WaitContext(until)))
-			require.Equal(t, reason, lockmgr.Reason(err))
-			require.Equal(t, err, last[lockmgr.EventFailed](t, &events).Err)
+			for _, of := range []string{"the call", "WaitContext"} {
+				until, cancel := until(ctx)
+				time.AfterFunc(after, cancel)
+				call, wait := until, ctx
+				if of == "WaitContext" {
+					call, wait = ctx, until
+				}
+				err := errOf(m.Lock(call, "a", lockmgr.WaitContext(wait)))
+				require.Equal(t, reason, lockmgr.Reason(err), of)
+				require.Equal(t, err, last[lockmgr.EventFailed](t, &events).Err, of)
+			}
 		}
-		soon, cancel := context.WithTimeout(ctx, second)
-		defer cancel()
-		ended("timeout", soon)
-		stopping, stop := context.WithCancel(ctx)
-		time.AfterFunc(second, stop)
-		ended("canceled", stopping)
+		deadline := func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 4*second)
+		}
+		ended("timeout", 5*second, deadline)
+		ended("canceled", second, context.WithCancel)
 		net.hush()
-		silent, cancel := context.WithTimeout(ctx, 4*second)
-		defer cancel()
-		ended("unavailable", silent)
+		ended("unavailable", 5*second, deadline)
 		net.heal()
 		mustUnlock(t, l)
 

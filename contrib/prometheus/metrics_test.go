@@ -243,7 +243,7 @@ func TestTee(t *testing.T) {
 // Each failure has a reason that was told.
 func TestReasons(t *testing.T) {
 	for _, err := range []error{lockmgr.ErrNotAcquired, lockmgr.ErrLeaseLost, lockmgr.ErrReplicas, errors.New("x"), nil} {
-		require.Contains(t, Reasons(), failureReason(lockmgr.EventFailed{Err: err}))
+		require.Contains(t, Reasons(), failureReason(err))
 	}
 	require.NotContains(t, Reasons(), "lost")
 }

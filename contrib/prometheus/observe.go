@@ -64,7 +64,7 @@ func (m *Metrics) Observe(e lockmgr.Event) {
 	case lockmgr.EventFailed:
 		s := m.classes.of(e.Name)
 		s.failed.Observe(e.Waited.Seconds())
-		s.failures[failureReason(e)].Inc()
+		s.failures[failureReason(e.Err)].Inc()
 	case lockmgr.EventUnlocked:
 		if !endedByLoss(e.Err) { // else its EventLost was counted
 			m.classes.of(e.Name).held.Observe(e.Held.Seconds())

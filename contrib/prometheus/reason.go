@@ -1,7 +1,6 @@
 package holdfastprom
 
 import (
-	"context"
 	"errors"
 	"slices"
 
@@ -10,30 +9,23 @@ import (
 
 // The reasons of losses, and some of failures.
 const (
-	reasonTimeout  = "timeout"
-	reasonCanceled = "canceled"
-	reasonOther    = "other"
-	reasonLost     = "lost"
-	reasonClosed   = "closed"
-	reasonLease    = "lease"
+	reasonOther  = "other"
+	reasonLost   = "lost"
+	reasonClosed = "closed"
+	reasonLease  = "lease"
 )
 
 // Reasons returns all values that the label reason of holdfast_failures_total can have. They are
-// those of lockmgr.Reasons, without "lost". A request whose context passed its deadline has the
-// reason timeout.
+// those of lockmgr.Reasons, without "lost".
 func Reasons() []string {
 	return slices.DeleteFunc(lockmgr.Reasons(), func(r string) bool { return r == reasonLost })
 }
 
-// failureReason returns the reason of a failed request. A request whose context has passed its
-// deadline counts as timed out, though its error says that it was cancelled.
-func failureReason(e lockmgr.EventFailed) string {
-	reason := lockmgr.Reason(e.Err)
-	switch {
-	case reason == reasonLost, reason == "":
+// failureReason returns the reason of a failed request.
+func failureReason(err error) string {
+	reason := lockmgr.Reason(err)
+	if reason == reasonLost || reason == "" {
 		return reasonOther
-	case reason == reasonCanceled && e.Context != nil && errors.Is(e.Context.Err(), context.DeadlineExceeded):
-		return reasonTimeout
 	}
 	return reason
 }
