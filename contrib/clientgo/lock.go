@@ -177,7 +177,9 @@ func (l *Lock) put(held *lockmgr.Lock, r resourcelock.LeaderElectionRecord) {
 }
 
 func (l *Lock) take(ctx context.Context, r resourcelock.LeaderElectionRecord, lease time.Duration) error {
-	held, err := l.manager.TryLock(ctx, l.name, lockmgr.FixedLease(lease), lockmgr.Fenced(), lockmgr.Note(l.identity))
+	// The request does not take the owner of ctx, so that no candidate re-enters the hold of another.
+	held, err := l.manager.TryLock(context.Background(), l.name, lockmgr.WaitContext(ctx), lockmgr.TraceContext(ctx),
+		lockmgr.FixedLease(lease), lockmgr.Fenced(), lockmgr.Note(l.identity))
 	if err != nil {
 		return err
 	}
@@ -257,8 +259,8 @@ func (l *Lock) Token() int64 {
 
 // UntilLost returns a context that ends with ctx, and with the term: as soon as the lock is lost,
 // given back, or the elector has stopped leading. After a loss its cause matches
-// lockmgr.ErrLeaseLost. Run the elector with it. An elector that is to run again needs a new one.
-// It does not block.
+// lockmgr.ErrLeaseLost. If the lock of this term is lost already, it has ended. Run the elector with
+// it. An elector that is to run again needs a new one. It does not block.
 func (l *Lock) UntilLost(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()
@@ -266,6 +268,7 @@ func (l *Lock) UntilLost(ctx context.Context) context.Context {
 	k := l.next
 	l.next++
 	l.onLoss[k] = cancel
+	l.tell() // the lock may be lost already
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -253,6 +253,41 @@ func TestLock_LossBeforeTheElectorLeads(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), lockmgr.ErrLeaseLost)
 }
 
+// A context of UntilLost that is made after a loss, as by the work of the leader, has ended.
+func TestLock_UntilLostAfterTheLoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	lock, err := New(manager(t, s, lockmgr.Options{}), name, "web-1")
+	require.NoError(t, err)
+	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 1}))
+	lock.RecordEvent(becameLeader)
+	elector := lock.UntilLost(t.Context())
+	<-elector.Done()
+	work := lock.UntilLost(t.Context())
+	require.ErrorIs(t, context.Cause(work), lockmgr.ErrLeaseLost)
+
+	lock.RecordEvent(stoppedLeading)
+	require.NoError(t, lock.UntilLost(t.Context()).Err(), "the next term")
+}
+
+// Candidates of one process elect one leader, even if their contexts have one owner.
+func TestLock_IgnoresTheOwner(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := manager(t, s, lockmgr.Options{})
+	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
+	for i, identity := range []string{"web-1", "web-2"} {
+		lock, err := New(m, name, identity)
+		require.NoError(t, err)
+		err = lock.Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: identity, LeaseDurationSeconds: 60})
+		if i == 0 {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		}
+	}
+}
+
 // With the context of UntilLost the elector stops at a loss. Without, it stops at RenewDeadline,
 // though the lock is free.
 func TestElector_Loss(t *testing.T) {
