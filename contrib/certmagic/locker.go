@@ -28,8 +28,8 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 	return &Locker{manager: m, prefix: options.Prefix, held: map[string][]*lockmgr.Lock{}}
 }
 
-// Lock waits until it holds a lock, or ctx ends. The errors are those of [lockmgr.Manager.Lock]. The
-// owner of lockmgr.WithOwner is ignored: certmagic counts on a name being locked once.
+// Lock waits until it holds a lock, or ctx ends. The errors are those of [lockmgr.Manager.Lock].
+// The owner of lockmgr.WithOwner is ignored: certmagic counts on a name being locked once.
 func (l *Locker) Lock(ctx context.Context, name string) error {
 	lock, err := l.manager.Lock(context.Background(), l.prefix+name, with(ctx)...)
 	if err != nil {

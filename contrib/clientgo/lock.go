@@ -259,8 +259,8 @@ func (l *Lock) Token() int64 {
 
 // UntilLost returns a context that ends with ctx, and with the term: as soon as the lock is lost,
 // given back, or the elector has stopped leading. After a loss its cause matches
-// lockmgr.ErrLeaseLost. If the lock of this term is lost already, it has ended. Run the elector with
-// it. An elector that is to run again needs a new one. It does not block.
+// lockmgr.ErrLeaseLost. If the lock of this term is lost already, the context has ended. Run the
+// elector with it. An elector that is to run again needs a new one. It does not block.
 func (l *Lock) UntilLost(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.mu.Lock()

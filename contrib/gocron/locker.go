@@ -59,8 +59,8 @@ type Locker struct {
 	runs map[context.Context]*runs // by the context of their job
 }
 
-// runs are the locks of the runs of a job. gocron gives all of them one context, so a task can't tell
-// which of the locks was taken for its run.
+// runs are the locks of the runs of a job. gocron gives all of them one context, so a task can't
+// tell which of the locks was taken for its run.
 type runs struct {
 	waiting []*lockmgr.Lock // their tasks have not begun
 	ended   []*lockmgr.Lock // their tasks have returned
@@ -126,8 +126,8 @@ type held struct {
 	over atomic.Bool
 }
 
-// Unlock ends the run. It never unlocks the lock of a task that still runs: if runs overlap, that may
-// be the lock that was taken for this run. Then this run's task had another one.
+// Unlock ends the run. It never unlocks the lock of a task that still runs: if runs overlap, that
+// may be the lock that was taken for this run. Then this run's task had another one.
 func (h *held) Unlock(ctx context.Context) error {
 	if !h.over.CompareAndSwap(false, true) {
 		return fmt.Errorf("holdfast: unlock %q: %w", h.Name(), lockmgr.ErrNotHeld)

@@ -22,8 +22,8 @@
 // A span is made when it ends, with the instants of the manager: its parent may have ended before.
 // Attributes: db.system.name "redis", holdfast.lock.name unless Options.HideNames is set,
 // holdfast.lock.holder as lockmgr.Lock.HolderID returns it, holdfast.lock.passed of a wait, and
-// holdfast.lock.token of a fenced one. A failure or a loss sets the status Error and error.type, one
-// of lockmgr.Reasons.
+// holdfast.lock.token of a fenced one. A failure or a loss sets the status Error and error.type,
+// one of lockmgr.Reasons.
 //
 // # Metrics
 //
