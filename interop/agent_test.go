@@ -222,10 +222,8 @@ func (c *call) await(limit time.Duration) (answer, error) {
 	case <-c.done:
 		return c.answer, nil
 	case <-c.agent.ended:
-		select {
-		case <-c.done:
+		if c.answered() {
 			return c.answer, nil
-		default:
 		}
 		return answer{}, fmt.Errorf("%s: the agent has ended", c.what)
 	case <-timer.C:
@@ -234,14 +232,7 @@ func (c *call) await(limit time.Duration) (answer, error) {
 }
 
 // answered reports whether the answer is there.
-func (c *call) answered() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *call) answered() bool { return isClosed(c.done) }
 
 // result waits for the answer and returns its error, if it is one. A missing answer fails the test.
 func (c *call) result(t testing.TB) error {
@@ -251,6 +242,12 @@ func (c *call) result(t testing.TB) error {
 		return errors.New(got.Error + ": " + got.Message)
 	}
 	return nil
+}
+
+func (c *call) got(t testing.TB) time.Time {
+	t.Helper()
+	require.NoError(t, c.result(t))
+	return c.at
 }
 
 // into waits for the answer and stores its value.

@@ -132,11 +132,13 @@ func TestCluster_WakeUps(t *testing.T) {
 			}
 			w := worlds[c.version].inCluster(t, c, replicas)
 			w.requireEmptyAtEnd(t)
-			g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+			g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 			var byGo, byJava []time.Duration
 			for _, kind := range clusterKinds {
-				byGo = append(byGo, w.requireJavaWakes(t, g, java, kind)...)
-				byJava = append(byJava, w.requireGoWakes(t, g, java, kind)...)
+				names := w.clusterNames(t, kind.waits, kind.title+", Java waits")
+				byGo = append(byGo, w.javaWakes(t, g, java.thread("waiter").as(kind.waits), kind.holds, kind.rounds, names...)...)
+				names = w.clusterNames(t, kind.waits, kind.title+", Go waits")
+				byJava = append(byJava, w.goWakes(t, g, java.thread("holder").as(kind.holds), kind.waits, kind.rounds, names...)...)
 			}
 			requirePrompt(t, "Java after an unlock of Go", byGo)
 			requirePrompt(t, "Go after an unlock of Java", byJava)
@@ -144,45 +146,35 @@ func TestCluster_WakeUps(t *testing.T) {
 	}
 }
 
-// requireJavaWakes has Java wait while Go has the lock. It returns how long each waiter took.
-func (w *world) requireJavaWakes(t *testing.T, g goSide, java *client, kind clusterKind) (took []time.Duration) {
+// javaWakes has a thread wait for locks that Go has of another kind, or the same. It returns how long
+// each wait took.
+func (w *world) javaWakes(t *testing.T, m manager, waiter thread, holds string, rounds int, names ...string) (took []time.Duration) {
 	t.Helper()
-	waiter := java.thread("waiter").as(kind.waits)
-	names := w.clusterNames(t, kind.waits, kind.title+", Java waits")
-	for i := range kind.rounds {
+	for i := range rounds {
 		name := names[i%len(names)]
-		l := lock(t, g.Manager, name, goOptions[kind.holds]...)
-		waiting := w.startJavaWaitOf(t, waiter, name)
-		require.False(t, waiting.answered())
-		begin := time.Now()
-		unlock(t, l)
-		require.NoError(t, waiting.result(t))
-		took = append(took, waiting.at.Sub(begin))
-		require.Less(t, took[i], eventLimit, "%s: Java has missed an unlock of Go", kind.title)
+		l := lock(t, m, name, goOptions[holds]...)
+		waiting := w.startJavaWaitOf(t, waiter, name, name)
+		took = append(took, wakes(t, func() { unlock(t, l) }, waiting)...)
+		require.Less(t, took[i], eventLimit, "%s: Java has missed an unlock of Go", name)
 		waiter.unlock(t, name)
 	}
-	logPercentiles(t, kind.title+": Java after an unlock of Go", took)
+	logPercentiles(t, names[0]+": Java after an unlock of Go", took)
 	return took
 }
 
-// requireGoWakes has Go wait while Java has the lock. It returns how long each waiter took.
-func (w *world) requireGoWakes(t *testing.T, g goSide, java *client, kind clusterKind) (took []time.Duration) {
+// goWakes has Go wait for locks of a kind that a thread has. It returns how long each wait took.
+func (w *world) goWakes(t *testing.T, m manager, holder thread, waits string, rounds int, names ...string) (took []time.Duration) {
 	t.Helper()
-	holder := java.thread("holder").as(kind.holds)
-	names := w.clusterNames(t, kind.waits, kind.title+", Go waits")
-	for i := range kind.rounds {
+	for i := range rounds {
 		name := names[i%len(names)]
 		w.awaitFree(t, name)
 		holder.lock(t, name)
-		waiting := w.startGoWaitOf(t, g, kind.waits, name)
-		begin := time.Now()
-		holder.unlock(t, name)
-		l := waiting.granted(t)
-		took = append(took, waiting.at.Sub(begin))
-		require.Less(t, took[i], heardLimit, "%s: Go has missed an unlock of Java", kind.title)
-		unlock(t, l)
+		waiting := w.startGoWaitOf(t, m, waits, name)
+		took = append(took, wakes(t, func() { holder.unlock(t, name) }, waiting)...)
+		require.Less(t, took[i], heardLimit, "%s: Go has missed an unlock of Java", name)
+		unlock(t, waiting.lock)
 	}
-	logPercentiles(t, kind.title+": Go after an unlock of Java", took)
+	logPercentiles(t, names[0]+": Go after an unlock of Java", took)
 	return took
 }
 
@@ -200,30 +192,34 @@ func (w *world) clusterNames(t testing.TB, kind, title string) (names []string) 
 }
 
 // startJavaWaitOf has a Java thread wait for a lock of its kind that Go has, and returns when it
-// sleeps.
-func (w *world) startJavaWaitOf(t testing.TB, j thread, name string) *call {
+// sleeps. The Java name is that which the NameMapper of its client, if any, turns into the name.
+func (w *world) startJavaWaitOf(t testing.TB, j thread, name, javaName string) *call {
 	t.Helper()
 	if j.kind != "fair" {
-		return w.startJavaSleep(t, j, name)
+		return w.startJavaSleep(t, j, javaName)
 	}
-	m := w.javaJoins(t, j, name, 0)
-	w.awaitChannel(t, channelOf(name)+":"+m.id, func(have int64) bool { return have == 1 })
-	return m.call
+	owner := j.owner(t)
+	var waiting *call
+	id := w.joins(t, name, func() { waiting = j.send(t, "lock", javaName) })
+	require.Equal(t, owner, id)
+	w.awaitChannel(t, channelOf(name)+":"+id, func(have int64) bool { return have == 1 })
+	require.False(t, waiting.answered())
+	return waiting
 }
 
 // startGoWaitOf has Go wait for a lock that Java has, and returns when it is refused and listens.
-func (w *world) startGoWaitOf(t testing.TB, g goSide, kind, name string) *wait {
+func (w *world) startGoWaitOf(t testing.TB, m manager, kind, name string) *wait {
 	t.Helper()
 	var waiting *wait
 	channel := channelOf(name)
 	switch kind {
 	case "fair":
-		m := w.goJoins(t.Context(), t, g.Manager, name)
-		waiting, channel = m.wait, channel+":"+m.id
-	case "lock":
-		waiting = g.startRefused(t, name)
+		ours := w.goJoins(t.Context(), t, m, name)
+		waiting, channel = ours.wait, channel+":"+ours.id
+	case "read", "write":
+		waiting, channel = m.startRefused(t, name, goOptions[kind]...), rwChannelOf(name)
 	default:
-		waiting, channel = g.startRefused(t, name, goOptions[kind]...), rwChannelOf(name)
+		waiting = m.startRefused(t, name)
 	}
 	w.awaitChannel(t, channel, func(have int64) bool { return have == 1 })
 	require.False(t, waiting.over())
@@ -311,7 +307,7 @@ func (w *world) startFailovers(t *testing.T, master *redistest.Server) []*failov
 		{title: "Java_unlocks_at_once", atOnce: true},
 	}
 	o := lockmgr.Options{RetryTime: eventLimit + atOnceLease} // an election may take long
-	g, short, goWaiter := w.manager(t, o), w.manager(t, withLease(atOnceLease)), w.goSide(t, o)
+	g, short, goWaiter := w.manager(t, o), w.manager(t, withLease(atOnceLease)), w.manager(t, o)
 	java, javaShort, javaWaiter := w.open(t, request{}), w.open(t, request{Watchdog: atOnceLease.Milliseconds()}), w.open(t, request{})
 	for i, f := range locks {
 		f.name = w.cluster.nameOn(t, master, f.title)

@@ -16,16 +16,11 @@ const fairRounds = 10
 func TestFair_ExcludesTheOtherSide(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := w.fairName(t, "")
-		g, other, java := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a").fair(), java.thread("b").fair()
 
-		l := lock(t, g.Manager, name, fairly)
-		require.False(t, a.tryLock(t, name))
-		require.True(t, a.is(t, "isLocked", name))
-		require.False(t, a.is(t, "isHeld", name))
-		require.Zero(t, a.number(t, "holdCount", name))
-		ttl := a.number(t, "ttl", name)
-		require.True(t, 0 < ttl && ttl <= 30000, "remainTimeToLive %d", ttl)
+		l := lock(t, g, name, fairly)
+		require.LessOrEqual(t, a.requireOthers(t, name), 30*time.Second)
 		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
 		other.refuses(t, name, fairly)
 		require.Empty(t, w.queue(t, name), "a try has no place")
@@ -42,9 +37,9 @@ func TestFair_ExcludesTheOtherSide(t *testing.T) {
 
 		// Inspect tells who waits.
 		members := []*member{
-			w.goJoins(t.Context(), t, g.Manager, name),
+			w.goJoins(t.Context(), t, g, name),
 			w.javaJoins(t, b, name, 0),
-			w.goJoins(t.Context(), t, other.Manager, name),
+			w.goJoins(t.Context(), t, other, name),
 		}
 		info = redistest.Must(g.Inspect(t.Context(), name))(t)
 		require.Len(t, info.Queue, len(members))
@@ -62,13 +57,13 @@ func TestFair_ExcludesTheOtherSide(t *testing.T) {
 func TestFair_TriesDoNotOvertake(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := w.fairName(t, "")
-		g, other := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{})
+		g, other := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{})
 		one, two := w.two(t)
 		holder, waiter, passer := one.thread("holder").fair(), one.thread("waiter").fair(), two.thread("passer").fair()
 		for range fairRounds {
 			holder.lock(t, name)
 			theirs := w.javaJoins(t, waiter, name, 0)
-			ours := w.goJoins(t.Context(), t, g.Manager, name)
+			ours := w.goJoins(t.Context(), t, g, name)
 			holder.unlock(t, name)
 			// Meanwhile the lock may be free, and belongs to the one that waits.
 			other.refuses(t, name, fairly)
@@ -83,41 +78,15 @@ func TestFair_TriesDoNotOvertake(t *testing.T) {
 
 func TestFair_JavaWaitsForGo(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		name := w.fairName(t, "")
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").fair()
-		var took []time.Duration
-		for range fairRounds {
-			l := lock(t, m, name, fairly)
-			waiting := w.javaJoins(t, java, name, 0)
-			w.awaitChannel(t, channelOf(name)+":"+waiting.id, func(have int64) bool { return have == 1 })
-			begin := time.Now()
-			unlock(t, l)
-			waiting.hasLock(t)
-			took = append(took, waiting.ended().Sub(begin))
-			waiting.unlock(t)
-			w.awaitChannel(t, channelOf(name)+":"+waiting.id, func(have int64) bool { return have == 0 })
-		}
-		requireWoken(t, "Java after an unlock of Go", took)
+		requireWoken(t, "Java after an unlock of Go", w.javaWakes(t, m, java, "fair", fairRounds, w.fairName(t, "")))
 	})
 }
 
 func TestFair_GoWaitsForJava(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		name := w.fairName(t, "")
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").fair()
-		var took []time.Duration
-		for range fairRounds {
-			java.lock(t, name)
-			waiting := w.goJoins(t.Context(), t, m, name)
-			w.awaitChannel(t, channelOf(name)+":"+waiting.id, func(have int64) bool { return have == 1 })
-			require.False(t, waiting.over())
-			begin := time.Now()
-			java.unlock(t, name)
-			waiting.hasLock(t)
-			took = append(took, waiting.ended().Sub(begin))
-			waiting.unlock(t)
-		}
-		requireWoken(t, "Go after an unlock of Java", took)
+		requireWoken(t, "Go after an unlock of Java", w.goWakes(t, m, java, "fair", fairRounds, w.fairName(t, "")))
 	})
 }
 
@@ -172,28 +141,16 @@ func TestFair_ForceUnlock(t *testing.T) {
 		theirs := w.javaJoins(t, b, name, 0)
 		// Go listens where Java tells it when it knows that Java takes part.
 		w.awaitChannel(t, channelOf(name)+":"+ours.id, func(have int64) bool { return have == 1 })
-		begin := time.Now()
-		require.True(t, a.is(t, "forceUnlock", name))
+		requireHeard(t, "Go after a forceUnlock of Java", wakes(t, func() { require.True(t, a.is(t, "forceUnlock", name)) }, ours))
 		ours.hasLock(t, theirs)
-		requireHeard(t, "Go after a forceUnlock of Java", []time.Duration{ours.ended().Sub(begin)})
 		t.Logf("Lost fired %v after that; the lease is %v", requireLost(t, l, lease+time.Second).Round(time.Millisecond), lease)
 		require.Equal(t, map[string]string{ours.id: "1"}, w.record(t, name))
 
 		again := w.goJoins(t.Context(), t, m, name)
-		force := func() {
-			t.Helper()
-			was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
-			require.True(t, was)
-		}
-		begin = time.Now()
-		force()
+		requireHeard(t, "Java after a ForceUnlock of Go", wakes(t, func() { m.forces(t, name) }, theirs))
 		theirs.hasLock(t, again)
-		requireHeard(t, "Java after a ForceUnlock of Go", []time.Duration{theirs.ended().Sub(begin)})
 		require.ErrorIs(t, ours.wait.lock.Unlock(t.Context()), lockmgr.ErrLeaseLost)
-		begin = time.Now()
-		force()
-		again.hasLock(t)
-		requireHeard(t, "Go after a ForceUnlock of Go", []time.Duration{again.ended().Sub(begin)})
+		requireHeard(t, "Go after a ForceUnlock of Go", wakes(t, func() { m.forces(t, name) }, again))
 		theirs.java.requireNotOwner(t, name)
 		again.unlock(t)
 		require.False(t, a.is(t, "forceUnlock", name))
@@ -272,25 +229,9 @@ func TestFair_UnlockByOthers(t *testing.T) {
 // A fixed lease ends, the next one gets the lock, and the late unlock of the former holder does not
 // touch it.
 func TestFair_LateUnlock(t *testing.T) {
-	const lease = 500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
 		name := w.fairName(t, "")
-		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").fair()
-
-		l := lock(t, m, name, fairly, lockmgr.FixedLease(lease))
-		java.lock(t, name)
-		<-l.Lost()
-		require.False(t, l.Valid())
-		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
-		require.Equal(t, map[string]string{java.owner(t): "1"}, w.record(t, name))
-		java.unlock(t, name)
-
-		java.lockFor(t, name, lease)
-		l = lock(t, m, name, fairly)
-		java.requireNotOwner(t, name)
-		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-		require.True(t, l.Valid())
-		unlock(t, l)
+		w.unlockLate(t, w.open(t, request{}).thread("a").fair(), name)
 	})
 }
 
@@ -421,7 +362,7 @@ func TestFair_Names(t *testing.T) {
 		m := w.manager(t, lockmgr.Options{})
 		var took []time.Duration
 		for _, name := range names {
-			took = append(took, w.handFairOver(t, m, w.open(t, request{}).thread("a"), name, name)...)
+			took = append(took, w.handOver(t, m, w.open(t, request{}).thread("a").fair(), name, name)...)
 		}
 		requireWoken(t, "both sides, with all names", took)
 	})
@@ -437,13 +378,12 @@ func TestFair_NameMapper(t *testing.T) {
 			require.False(t, java.tryLock(t, "orders"))
 			unlock(t, l)
 			java.lock(t, "orders")
-			_, err := m.TryLock(t.Context(), "app:orders", fairly)
-			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+			m.refuses(t, "app:orders", fairly)
 			java.unlock(t, "orders")
 			return
 		}
-		took := w.handFairOver(t, m, java, "app:orders", "orders")
-		took = append(took, w.handFairOver(t, m, java, "app:{orders}:1", "{orders}:1")...)
+		took := w.handOver(t, m, java, "app:orders", "orders")
+		took = append(took, w.handOver(t, m, java, "app:{orders}:1", "{orders}:1")...)
 		requireHeard(t, "both sides, with a NameMapper", took)
 	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -153,9 +152,7 @@ func TestFair_JavaDies(t *testing.T) {
 	)
 	together(t, func(t *testing.T, w *world) {
 		m, java := w.manager(t, withLease(lease)), w.open(t, request{})
-		doomed := redistest.Must(startAgent(w.version, w.classPath))(t)
-		t.Cleanup(doomed.stop)
-		other := w.openIn(t, doomed, request{Watchdog: deadLease.Milliseconds()})
+		other := w.openDoomed(t, request{Watchdog: deadLease.Milliseconds()})
 		var scenes []*deathScene
 		for _, title := range []string{
 			"killed", "killed in the middle", "interrupted", "interrupted in the middle", "killed with the lock",
@@ -170,7 +167,7 @@ func TestFair_JavaDies(t *testing.T) {
 			if title == "killed with the lock" {
 				from.thread(title).fair().lock(t, s.name)
 				s.left = func(t testing.TB) time.Duration { return w.ttl(t, s.name) }
-				s.die = func(testing.TB) { doomed.kill() }
+				s.die = func(testing.TB) { other.agent.kill() }
 			} else {
 				l := lock(t, m, s.name, fairly)
 				s.unlock = func(t testing.TB) { unlock(t, l) }
@@ -181,7 +178,7 @@ func TestFair_JavaDies(t *testing.T) {
 				s.left = func(t testing.TB) time.Duration { return w.left(t, s.name)[dead.id] }
 				s.die = func(t testing.TB) {
 					if from == other {
-						doomed.kill()
+						other.agent.kill()
 						return
 					}
 					require.NoError(t, dead.java.send(t, "interrupt", s.name).result(t))

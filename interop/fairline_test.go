@@ -90,15 +90,11 @@ func (w *world) joins(t testing.TB, name string, start func()) (id string) {
 }
 
 // goJoins starts a wait of Go.
-func (w *world) goJoins(ctx context.Context, t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *member {
+func (w *world) goJoins(ctx context.Context, t testing.TB, m manager, name string, opts ...lockmgr.LockOption) *member {
 	t.Helper()
-	waiting := &wait{done: make(chan struct{})}
+	var waiting *wait
 	id := w.joins(t, name, func() {
-		go func() {
-			defer close(waiting.done)
-			waiting.lock, waiting.err = m.Lock(ctx, name, append(opts, fairly)...)
-			waiting.at = time.Now()
-		}()
+		waiting = start(func() (*lockmgr.Lock, error) { return m.Lock(ctx, name, append(opts, fairly)...) })
 	})
 	require.Regexp(t, "^"+m.ID()+":[0-9]+:f$", id)
 	return &member{world: w, name: name, id: id, wait: waiting}
@@ -137,6 +133,12 @@ func (m *member) ended() time.Time {
 		return m.wait.at
 	}
 	return m.call.at
+}
+
+func (m *member) got(t testing.TB) time.Time {
+	t.Helper()
+	m.hasLock(t)
+	return m.ended()
 }
 
 // hasLock waits until it has the lock, and checks that those behind it have not.
@@ -215,30 +217,4 @@ return out`
 		all[flat[i]] = time.Duration(ms) * time.Millisecond
 	}
 	return all
-}
-
-// handFairOver has each side wait for the other once. The Java name is that which the NameMapper of
-// its client, if any, turns into the name.
-func (w *world) handFairOver(t testing.TB, m *lockmgr.Manager, java thread, name, javaName string) []time.Duration {
-	t.Helper()
-	j := java.fair()
-	l := lock(t, m, name, fairly)
-	require.False(t, j.tryLock(t, javaName))
-	owner := j.owner(t)
-	var waiting *call
-	id := w.joins(t, name, func() { waiting = j.send(t, "lock", javaName) })
-	require.Equal(t, owner, id)
-	begin := time.Now()
-	unlock(t, l)
-	require.NoError(t, waiting.result(t))
-	took := []time.Duration{waiting.at.Sub(begin)}
-	require.Equal(t, map[string]string{id: "1"}, w.record(t, name))
-
-	ours := w.goJoins(t.Context(), t, m, name)
-	begin = time.Now()
-	j.unlock(t, javaName)
-	ours.hasLock(t)
-	took = append(took, ours.ended().Sub(begin))
-	ours.unlock(t)
-	return took
 }

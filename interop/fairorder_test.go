@@ -17,7 +17,7 @@ func TestFair_Order(t *testing.T) {
 	const rounds, members = 8, 12
 	each(t, func(t *testing.T, w *world) {
 		name := w.fairName(t, "")
-		managers := []*lockmgr.Manager{w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{})}
+		managers := []manager{w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{})}
 		var clients [2]*client
 		clients[0], clients[1] = w.two(t)
 		for round := range rounds {

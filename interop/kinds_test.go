@@ -51,24 +51,10 @@ func TestAgent_FairLock(t *testing.T) {
 // mixedGrants has two clients take a lock of a kind that excludes all others.
 func (w *world) mixedGrants(t testing.TB, one, two *client, kind string) {
 	t.Helper()
-	const grants = 200
-	name, counter, inside := t.Name()+" load", t.Name()+" counter", t.Name()+" inside"
-	var calls []*call
-	for _, c := range []*client{one, two} {
-		calls = append(calls, c.thread("load").as(kind).sendRequest(t, request{
-			Op: "grants", Name: name, Threads: 2, Limit: grants, Counter: counter, Inside: inside,
-		}))
-	}
-	var sum int64
-	for _, c := range calls {
-		r := c.report(t)
-		require.Empty(t, r.Errors)
-		require.Zero(t, r.Overlaps)
-		sum += r.Grants
-	}
-	require.EqualValues(t, grants, sum)
-	require.EqualValues(t, grants, w.number(t, counter))
-	require.Zero(t, w.number(t, inside))
+	c := w.counter(t, 200)
+	load := c.request(t.Name()+" load", 2)
+	first, second := one.thread("load").as(kind).sendRequest(t, load), two.thread("load").as(kind).sendRequest(t, load)
+	c.requireExact(t, first.report(t), second.report(t))
 }
 
 func TestAgent_ReadWriteLock(t *testing.T) {
@@ -96,32 +82,21 @@ func TestAgent_MultiLock(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		names := []string{t.Name() + " 1", t.Name() + " 2"}
 		one, two := w.two(t)
-		a, b := one.thread("a").as("multi"), two.thread("b").as("multi")
-		all := request{Names: names, Wait: -1, Lease: -1}
-		do := func(j thread, op string) *call {
-			r := all
-			r.Op = op
-			return j.sendRequest(t, r)
-		}
-		require.NoError(t, do(a, "lock").result(t))
+		a, b := multi{one.thread("a").as("multi"), names}, multi{two.thread("b").as("multi"), names}
+		require.NoError(t, a.do(t, "lock").result(t))
 		m := w.manager(t, lockmgr.Options{})
 		for _, name := range names {
 			require.Equal(t, map[string]string{a.owner(t): "1"}, w.record(t, name))
-			_, err := m.TryLock(t.Context(), name)
-			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+			m.refuses(t, name)
 		}
-		var got bool
-		do(b, "tryLock").into(t, &got)
-		require.False(t, got)
-		require.NoError(t, do(a, "unlock").result(t))
+		require.False(t, b.try(t))
+		require.NoError(t, a.do(t, "unlock").result(t))
 		l := lock(t, m, names[1])
-		do(b, "tryLock").into(t, &got)
-		require.False(t, got)
+		require.False(t, b.try(t))
 		require.Empty(t, w.record(t, names[0]), "a failed try leaves nothing")
-		require.NoError(t, l.Unlock(t.Context()))
-		do(b, "tryLock").into(t, &got)
-		require.True(t, got)
-		require.NoError(t, do(b, "unlock").result(t))
+		unlock(t, l)
+		require.True(t, b.try(t))
+		require.NoError(t, b.do(t, "unlock").result(t))
 	})
 }
 
@@ -164,8 +139,7 @@ func TestAgent_SpinLock(t *testing.T) {
 		a := one.thread("a").as("spin")
 		a.lock(t, name)
 		require.Equal(t, map[string]string{a.owner(t): "1"}, w.record(t, name))
-		_, err := w.manager(t, lockmgr.Options{}).TryLock(t.Context(), name)
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		w.manager(t, lockmgr.Options{}).refuses(t, name)
 		a.unlock(t, name)
 		w.mixedGrants(t, one, two, "spin")
 	})

@@ -11,32 +11,38 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
+// requireOthers checks what a thread is told of a lock that others have. It returns how long the
+// lock is said to live.
+func (j thread) requireOthers(t testing.TB, name string) (ttl time.Duration) {
+	t.Helper()
+	require.False(t, j.tryLock(t, name))
+	require.True(t, j.is(t, "isLocked", name))
+	require.False(t, j.is(t, "isHeld", name))
+	require.Zero(t, j.number(t, "holdCount", name))
+	ttl = time.Duration(j.number(t, "ttl", name)) * time.Millisecond
+	require.Positive(t, ttl)
+	return ttl
+}
+
 func TestLock_ExcludesTheOtherSide(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 
 		l := lock(t, m, name)
-		require.False(t, java.tryLock(t, name))
-		require.True(t, java.is(t, "isLocked", name))
-		require.False(t, java.is(t, "isHeld", name))
-		require.Zero(t, java.number(t, "holdCount", name))
-		ttl := java.number(t, "ttl", name)
-		require.True(t, 0 < ttl && ttl <= 30000, "remainTimeToLive %d", ttl)
+		require.LessOrEqual(t, java.requireOthers(t, name), 30*time.Second)
 		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 		require.False(t, java.is(t, "isLocked", name))
 
 		require.True(t, java.tryLock(t, name))
-		_, err := m.TryLock(t.Context(), name)
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		m.refuses(t, name)
 		info := redistest.Must(m.Inspect(t.Context(), name))(t)
 		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 1}}, entries(info))
 		require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
 		java.unlock(t, name)
 
-		l = redistest.Must(m.TryLock(t.Context(), name))(t)
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, m.grants(t, name))
 	})
 }
 
@@ -46,15 +52,11 @@ func TestLock_KeptByKeepFor(t *testing.T) {
 		name := t.Name()
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		l := redistest.Must(m.Lock(t.Context(), name, lockmgr.KeepFor(time.Hour), lockmgr.Note("nightly")))(t)
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 		require.Contains(t, w.record(t, name)[l.HolderID()+":kept"], "nightly")
 
-		require.False(t, java.tryLock(t, name))
-		require.True(t, java.is(t, "isLocked", name))
-		require.False(t, java.is(t, "isHeld", name))
-		require.Zero(t, java.number(t, "holdCount", name))
-		ttl := java.number(t, "ttl", name)
-		require.True(t, 3500_000 < ttl && ttl <= 3600_000, "remainTimeToLive %d", ttl)
+		ttl := java.requireOthers(t, name)
+		require.True(t, 3500*time.Second < ttl && ttl <= time.Hour, "remainTimeToLive %v", ttl)
 		require.True(t, java.is(t, "forceUnlock", name))
 		require.True(t, java.tryLock(t, name))
 		java.unlock(t, name)
@@ -66,15 +68,13 @@ func TestLock_LimitedWait(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		var o lockmgr.Options
-		refused := refusals(&o)
-		m, java := w.manager(t, o), w.open(t, request{}).thread("a")
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		javaWaits := func(limit time.Duration) *call {
 			return java.sendRequest(t, request{Op: "tryLock", Name: name, Wait: limit.Milliseconds(), Lease: -1})
 		}
 		var got bool
 
-		l := lock(t, m, name)
+		l := lock(t, g, name)
 		begin := time.Now()
 		javaWaits(limit).into(t, &got)
 		require.False(t, got)
@@ -82,19 +82,17 @@ func TestLock_LimitedWait(t *testing.T) {
 		w.awaitListeners(t, name, 0)
 		waiting := javaWaits(eventLimit)
 		w.awaitListeners(t, name, 1)
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 		waiting.into(t, &got)
 		require.True(t, got)
 
 		begin = time.Now()
-		_, err := m.Lock(t.Context(), name, lockmgr.MaxWait(limit))
+		_, err := g.Lock(t.Context(), name, lockmgr.MaxWait(limit))
 		require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
 		require.GreaterOrEqual(t, time.Since(begin), limit)
-		before := refused.Load()
-		goWaits := startWait(t, m, name, lockmgr.MaxWait(eventLimit))
-		eventually(t, func() bool { return refused.Load() > before }, func() string { return "Go is refused" })
+		goWaits := g.startRefused(t, name, lockmgr.MaxWait(eventLimit))
 		java.unlock(t, name)
-		require.NoError(t, goWaits.granted(t).Unlock(t.Context()))
+		unlock(t, goWaits.granted(t))
 	})
 }
 
@@ -109,10 +107,7 @@ func TestLock_JavaWaitsForGo(t *testing.T) {
 			l := lock(t, m, name)
 			waiting := w.startJavaWait(t, java, name)
 			require.False(t, waiting.answered())
-			begin := time.Now()
-			require.NoError(t, l.Unlock(t.Context()))
-			require.NoError(t, waiting.result(t))
-			took = append(took, waiting.at.Sub(begin))
+			took = append(took, wakes(t, func() { unlock(t, l) }, waiting)...)
 			java.unlock(t, name)
 			w.awaitListeners(t, name, 0)
 		}
@@ -122,25 +117,8 @@ func TestLock_JavaWaitsForGo(t *testing.T) {
 
 func TestLock_GoWaitsForJava(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		var o lockmgr.Options
-		refused := refusals(&o)
-		m, java := w.manager(t, o), w.open(t, request{}).thread("a")
-		var took []time.Duration
-		for range wakeRounds {
-			java.lock(t, name)
-			before := refused.Load()
-			waiting := startWait(t, m, name)
-			eventually(t, func() bool { return refused.Load() > before }, func() string { return "Go is refused" })
-			w.awaitListeners(t, name, 1)
-			require.False(t, waiting.over())
-			begin := time.Now()
-			java.unlock(t, name)
-			l := waiting.granted(t)
-			took = append(took, waiting.at.Sub(begin))
-			require.NoError(t, l.Unlock(t.Context()))
-		}
-		requireWoken(t, "Go after an unlock of Java", took)
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		requireWoken(t, "Go after an unlock of Java", w.goWakes(t, g, java, "lock", wakeRounds, t.Name()))
 	})
 }
 
@@ -167,27 +145,24 @@ func TestLock_UnlockWhileNobodyListens(t *testing.T) {
 	const lease = 4 * time.Second
 	together(t, func(t *testing.T, w *world) {
 		byGo, byJava := t.Name()+" held by Go", t.Name()+" held by Java"
-		o := withLease(lease)
-		refused := refusals(&o)
-		m, java := w.manager(t, o), w.open(t, request{})
+		g, java := w.manager(t, withLease(lease)), w.open(t, request{})
 		holder, waiter := java.thread("holder"), java.thread("waiter")
-		l := lock(t, m, byGo)
+		l := lock(t, g, byGo)
 		holder.lock(t, byJava)
 		javaWaits := w.startJavaWait(t, waiter, byGo)
-		goWaits := startWait(t, m, byJava)
+		goWaits := g.startRefused(t, byJava)
 		w.awaitListeners(t, byJava, 1)
-		eventually(t, func() bool { return refused.Load() > 0 }, func() string { return "Go is refused" })
 
 		begin := time.Now()
 		require.NoError(t, w.redis.Do(background, w.redis.B().ClientKill().TypePubsub().Build()).Error())
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 		holder.unlock(t, byJava)
 		next := goWaits.granted(t)
 		require.NoError(t, javaWaits.result(t))
 		t.Logf("Go had the lock after %v, Java after %v; the lease of Go is %v",
 			goWaits.at.Sub(begin).Round(time.Millisecond), javaWaits.at.Sub(begin).Round(time.Millisecond), lease)
 		require.Less(t, goWaits.at.Sub(begin), heardLimit, "it looks when it listens again")
-		require.NoError(t, next.Unlock(t.Context()))
+		unlock(t, next)
 		waiter.unlock(t, byGo)
 	})
 }
@@ -215,36 +190,32 @@ func TestLock_WatchdogsOutlastWaiters(t *testing.T) {
 			require.False(t, goWaits.over())
 		}
 		require.True(t, l.Valid())
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 		require.NoError(t, javaWaits.result(t))
 		waiter.unlock(t, byGo)
 		holder.unlock(t, byJava)
-		require.NoError(t, goWaits.granted(t).Unlock(t.Context()))
+		unlock(t, goWaits.granted(t))
 	})
 }
 
 func TestLock_JavaReentry(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		var o lockmgr.Options
-		refused := refusals(&o)
-		m, java := w.manager(t, o), w.open(t, request{}).thread("a")
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		java.lock(t, name)
 		java.lock(t, name)
 		require.Equal(t, map[string]string{java.owner(t): "2"}, w.record(t, name))
-		info := redistest.Must(m.Inspect(t.Context(), name))(t)
+		info := redistest.Must(g.Inspect(t.Context(), name))(t)
 		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 2}}, entries(info))
-		waiting := startWait(t, m, name)
-		eventually(t, func() bool { return refused.Load() > 0 }, func() string { return "Go is refused" })
+		waiting := g.startRefused(t, name)
 
 		java.unlock(t, name)
 		require.EqualValues(t, 1, java.number(t, "holdCount", name))
-		_, err := w.manager(t, lockmgr.Options{}).TryLock(t.Context(), name)
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		w.manager(t, lockmgr.Options{}).refuses(t, name)
 		require.False(t, waiting.over())
 
 		java.unlock(t, name)
-		require.NoError(t, waiting.granted(t).Unlock(t.Context()))
+		unlock(t, waiting.granted(t))
 	})
 }
 
@@ -258,12 +229,12 @@ func TestLock_GoReentry(t *testing.T) {
 		waiting := java.send(t, "lock", name)
 		w.awaitListeners(t, name, 1)
 
-		require.NoError(t, inner.Unlock(t.Context()))
+		unlock(t, inner)
 		require.Equal(t, map[string]string{outer.HolderID(): "1"}, w.record(t, name))
 		require.False(t, java.client.thread("b").tryLock(t, name))
 		require.False(t, waiting.answered())
 
-		require.NoError(t, outer.Unlock(t.Context()))
+		unlock(t, outer)
 		require.NoError(t, waiting.result(t))
 		java.unlock(t, name)
 	})
@@ -284,34 +255,34 @@ func TestLock_UnlockByAnotherJavaThread(t *testing.T) {
 		b.requireNotOwner(t, name)
 		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
 		require.True(t, l.Valid())
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 	})
 }
 
 // A fixed lease ends, the other side gets the lock, and the late unlock of the former holder fails
 // and does not touch it.
 func TestLock_LateUnlock(t *testing.T) {
+	together(t, func(t *testing.T, w *world) { w.unlockLate(t, w.open(t, request{}).thread("a"), t.Name()) })
+}
+
+func (w *world) unlockLate(t testing.TB, java thread, name string) {
 	const lease = 500 * time.Millisecond
-	together(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+	m, opts := w.manager(t, lockmgr.Options{}), goOptions[java.kind]
+	l := lock(t, m, name, append(opts, lockmgr.FixedLease(lease))...)
+	java.lock(t, name)
+	<-l.Lost()
+	require.False(t, l.Valid())
+	require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
+	require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrNotHeld)
+	require.Equal(t, map[string]string{java.owner(t): "1"}, w.record(t, name))
+	java.unlock(t, name)
 
-		l := lock(t, m, name, lockmgr.FixedLease(lease))
-		java.lock(t, name)
-		<-l.Lost()
-		require.False(t, l.Valid())
-		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
-		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrNotHeld)
-		require.Equal(t, map[string]string{java.owner(t): "1"}, w.record(t, name))
-		java.unlock(t, name)
-
-		java.lockFor(t, name, lease)
-		l = lock(t, m, name)
-		java.requireNotOwner(t, name)
-		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-		require.True(t, l.Valid())
-		require.NoError(t, l.Unlock(t.Context()))
-	})
+	java.lockFor(t, name, lease)
+	l = lock(t, m, name, opts...)
+	java.requireNotOwner(t, name)
+	require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
+	require.True(t, l.Valid())
+	unlock(t, l)
 }
 
 // Tokens of fenced locks rise with each grant of either side.
@@ -327,7 +298,7 @@ func TestLock_FencingTokens(t *testing.T) {
 			l := lock(t, m, name, lockmgr.Fenced())
 			require.Greater(t, l.Token(), last)
 			last = l.Token()
-			require.NoError(t, l.Unlock(t.Context()))
+			unlock(t, l)
 			java.lock(t, name)
 			token := java.number(t, "token", name)
 			require.Greater(t, token, last)

@@ -60,8 +60,7 @@ func TestLock_JavaForceUnlocksListeningGo(t *testing.T) {
 		w.awaitListeners(t, name, 1)
 		b.unlock(t, name)
 		l := waiting.granted(t)
-		waiting = startWait(t, m, name)
-		eventually(t, func() bool { return m.Stats().Waiting == 1 }, func() string { return "a second goroutine waits" })
+		waiting = m.startQueued(t, name)
 		holder := l.HolderID()
 
 		begin := time.Now()
@@ -75,7 +74,7 @@ func TestLock_JavaForceUnlocksListeningGo(t *testing.T) {
 		require.NotEqual(t, holder, next.HolderID())
 		require.Equal(t, map[string]string{next.HolderID(): "1"}, w.record(t, name))
 		require.False(t, b.tryLock(t, name))
-		require.NoError(t, next.Unlock(t.Context()))
+		unlock(t, next)
 	})
 }
 
@@ -87,8 +86,7 @@ func TestLock_JavaForceUnlocksBeforeAHandOver(t *testing.T) {
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
 		l := lock(t, m, name)
-		waiting := startWait(t, m, name)
-		eventually(t, func() bool { return m.Stats().Waiting == 1 }, func() string { return "a second goroutine waits" })
+		waiting := m.startQueued(t, name)
 		require.True(t, a.is(t, "forceUnlock", name))
 		b.lock(t, name)
 
@@ -101,7 +99,7 @@ func TestLock_JavaForceUnlocksBeforeAHandOver(t *testing.T) {
 		}
 		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
 		b.unlock(t, name)
-		require.NoError(t, waiting.granted(t).Unlock(t.Context()))
+		unlock(t, waiting.granted(t))
 	})
 }
 
@@ -113,13 +111,11 @@ func TestLock_JavaForceUnlockWakesGo(t *testing.T) {
 		a.lock(t, name)
 		waiting := startWait(t, w.manager(t, lockmgr.Options{}), name)
 		w.awaitListeners(t, name, 1)
-		begin := time.Now()
-		require.True(t, b.is(t, "forceUnlock", name))
+		requireHeard(t, "Go after a forceUnlock of Java", wakes(t, func() { require.True(t, b.is(t, "forceUnlock", name)) }, waiting))
 		l := waiting.granted(t)
-		requireHeard(t, "Go after a forceUnlock of Java", []time.Duration{waiting.at.Sub(begin)})
 		a.requireNotOwner(t, name)
 		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-		require.NoError(t, l.Unlock(t.Context()))
+		unlock(t, l)
 		require.False(t, b.is(t, "forceUnlock", name))
 	})
 }
@@ -133,28 +129,42 @@ func TestLock_GoForceUnlocksJava(t *testing.T) {
 		waiting := b.send(t, "lock", name)
 		w.awaitListeners(t, name, 1)
 
-		begin := time.Now()
-		was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
-		require.True(t, was)
-		require.NoError(t, waiting.result(t))
-		requireHeard(t, "Java after a ForceUnlock of Go", []time.Duration{waiting.at.Sub(begin)})
+		requireHeard(t, "Java after a ForceUnlock of Go", wakes(t, func() { m.forces(t, name) }, waiting))
 		require.False(t, a.is(t, "isHeld", name))
 		a.requireNotOwner(t, name)
 		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
 		b.unlock(t, name)
-		was = redistest.Must(m.ForceUnlock(t.Context(), name))(t)
+		was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
 		require.False(t, was)
 	})
 }
 
 const deadLease = 3 * time.Second
 
+// outlives kills a process, and checks that a waiter gets what the process had when its lease ends.
+func outlives(t testing.TB, who waiter, victim *process, left func() time.Duration) {
+	t.Helper()
+	victim.kill()
+	begin := time.Now()
+	ttl := left()
+	require.Positive(t, ttl)
+	requireAtEndOfLease(t, ttl, begin, who.got(t))
+}
+
+// openDoomed opens a client in an agent of its own, which the test kills.
+func (w *world) openDoomed(t testing.TB, r request) *client {
+	t.Helper()
+	victim := redistest.Must(startAgent(w.version, w.classPath))(t)
+	t.Cleanup(victim.stop)
+	return w.openIn(t, victim, r)
+}
+
 // requireAtEndOfLease checks that a waiter got the lock when the lease of a killed process ended:
 // ttl is what was left of it at begin.
-func requireAtEndOfLease(t testing.TB, who string, ttl time.Duration, begin, got time.Time) {
+func requireAtEndOfLease(t testing.TB, ttl time.Duration, begin, got time.Time) {
 	t.Helper()
 	late := got.Sub(begin) - ttl
-	t.Logf("%s got the lock %v after the end of the lease", who, late.Round(time.Millisecond))
+	t.Logf("got the lock %v after the end of the lease", late.Round(time.Millisecond))
 	// The server's clock counts in ms.
 	require.Greater(t, late, -20*time.Millisecond)
 	require.Less(t, late, 2*time.Second)
@@ -163,20 +173,13 @@ func requireAtEndOfLease(t testing.TB, who string, ttl time.Duration, begin, got
 func TestLock_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		victim := redistest.Must(startAgent(w.version, w.classPath))(t)
-		t.Cleanup(victim.stop)
-		java := w.openIn(t, victim, request{Watchdog: deadLease.Milliseconds()}).thread("a")
+		java := w.openDoomed(t, request{Watchdog: deadLease.Milliseconds()}).thread("a")
 		java.lock(t, name)
 		waiting := startWait(t, w.manager(t, lockmgr.Options{}), name)
 		w.awaitListeners(t, name, 1)
 
-		victim.kill()
-		begin := time.Now()
-		ttl := w.ttl(t, name)
-		require.Positive(t, ttl)
-		l := waiting.granted(t)
-		requireAtEndOfLease(t, "Go", ttl, begin, waiting.at)
-		require.NoError(t, l.Unlock(t.Context()))
+		outlives(t, waiting, java.agent.process, func() time.Duration { return w.ttl(t, name) })
+		unlock(t, waiting.lock)
 	})
 }
 
@@ -188,12 +191,7 @@ func TestLock_JavaOutlivesKilledGo(t *testing.T) {
 		waiting := java.send(t, "lock", name)
 		w.awaitListeners(t, name, 1)
 
-		victim.kill()
-		begin := time.Now()
-		ttl := w.ttl(t, name)
-		require.Positive(t, ttl)
-		require.NoError(t, waiting.result(t))
-		requireAtEndOfLease(t, "Java", ttl, begin, waiting.at)
+		outlives(t, waiting, victim, func() time.Duration { return w.ttl(t, name) })
 		java.unlock(t, name)
 	})
 }

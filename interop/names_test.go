@@ -12,30 +12,20 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// handOver has each side wait for the other once. The Java name is that which the NameMapper of its
-// client, if any, turns into the name.
-func (w *world) handOver(t testing.TB, m *lockmgr.Manager, java thread, name, javaName string) []time.Duration {
+// handOver has each side wait for the other once, for a lock of the thread's kind. The Java name is
+// that which the NameMapper of its client, if any, turns into the name.
+func (w *world) handOver(t testing.TB, m manager, java thread, name, javaName string) []time.Duration {
 	t.Helper()
-	l := lock(t, m, name)
+	l := lock(t, m, name, goOptions[java.kind]...)
 	require.False(t, java.tryLock(t, javaName))
-	javaWaits := java.send(t, "lock", javaName)
-	w.awaitListeners(t, name, 1)
-	begin := time.Now()
-	require.NoError(t, l.Unlock(t.Context()))
-	require.NoError(t, javaWaits.result(t))
-	took := []time.Duration{javaWaits.at.Sub(begin)}
+	javaWaits := w.startJavaWaitOf(t, java, name, javaName)
+	took := wakes(t, func() { unlock(t, l) }, javaWaits)
 	require.Equal(t, map[string]string{java.owner(t): "1"}, w.record(t, name))
-	w.awaitListeners(t, name, 0)
 
-	goWaits := startWait(t, m, name)
-	w.awaitListeners(t, name, 1)
-	require.False(t, goWaits.over())
-	begin = time.Now()
-	java.unlock(t, javaName)
-	l = goWaits.granted(t)
-	took = append(took, goWaits.at.Sub(begin))
-	require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-	require.NoError(t, l.Unlock(t.Context()))
+	goWaits := w.startGoWaitOf(t, m, java.kind, name)
+	took = append(took, wakes(t, func() { java.unlock(t, javaName) }, goWaits)...)
+	require.Equal(t, map[string]string{goWaits.lock.HolderID(): "1"}, w.record(t, name))
+	unlock(t, goWaits.lock)
 	return took
 }
 
@@ -48,8 +38,7 @@ func TestLock_OfAMapsKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, names, 1)
 		t.Log(names[0])
-		_, err = m.TryLock(t.Context(), names[0])
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+		m.refuses(t, names[0])
 		java.unlock(t, t.Name())
 		requireHeard(t, "both sides", w.handOver(t, m, java, names[0], t.Name()))
 	})

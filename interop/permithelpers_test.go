@@ -39,17 +39,19 @@ func requireRefused(t testing.TB, p lockmgr.Permits, n int) {
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 }
 
+// returns gives permits of anybody back by their IDs.
+func returns(t testing.TB, p lockmgr.Permits, ids ...string) {
+	t.Helper()
+	done := redistest.Must(p.Return(t.Context(), ids...))(t)
+	require.True(t, done)
+}
+
 // startTake begins to wait for permits, and returns when Redis has refused them and Go listens. No
 // other goroutine of the manager may wait for them already.
-func (g goSide) startTake(t testing.TB, w *world, p lockmgr.Permits, name string, n int) *wait {
+func (g manager) startTake(t testing.TB, w *world, p lockmgr.Permits, name string, n int) *wait {
 	t.Helper()
 	before := g.refused.Load()
-	waiting := &wait{done: make(chan struct{})}
-	go func() {
-		defer close(waiting.done)
-		waiting.lock, waiting.err = p.Acquire(t.Context(), n)
-		waiting.at = time.Now()
-	}()
+	waiting := start(func() (*lockmgr.Lock, error) { return p.Acquire(t.Context(), n) })
 	eventually(t, func() bool { return g.refused.Load() > before }, func() string { return "Go is refused" })
 	w.awaitChannel(t, permitChannelOf(name), func(have int64) bool { return have >= 1 })
 	require.False(t, waiting.over())

@@ -3,8 +3,8 @@ package interop
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,7 +63,7 @@ func TestPermits_MixedGrants(t *testing.T) {
 	// A thread that was not woken sleeps for as long: see JavaWakesTheWrongThread.
 	const limit, lease = 3, 5 * time.Second
 	each(t, func(t *testing.T, w *world) {
-		name, counter, inside := t.Name(), t.Name()+" counter", t.Name()+" inside"
+		name, counter := t.Name(), w.counter(t, permitGrants)
 		m, java := w.manager(t, withLease(lease)), w.open(t, request{}).thread("load").permits()
 		p := m.Permits(name, limit)
 		require.True(t, java.trySetPermits(t, name, limit))
@@ -72,67 +72,57 @@ func TestPermits_MixedGrants(t *testing.T) {
 			most = 1
 		}
 		begin := time.Now()
-		running := java.sendRequest(t, request{
-			Op: "grants", Name: name, Threads: permitWorkers, Most: most, Lease: lease.Milliseconds(),
-			Permits: limit, Limit: permitGrants, Counter: counter, Inside: inside,
-		})
-		var grants, overlaps atomic.Int64
+		load := counter.request(name, permitWorkers)
+		load.Most, load.Permits, load.Lease = most, limit, lease.Milliseconds()
+		running := java.sendRequest(t, load)
 		var longest [permitWorkers]time.Duration
 		var wg sync.WaitGroup
 		for i := range permitWorkers {
 			wg.Go(func() {
-				for more := true; more && !t.Failed(); {
-					asked, n := time.Now(), 1+rand.IntN(2)
+				var n int
+				take := func() (*lockmgr.Lock, error) {
+					n = 1 + rand.IntN(2)
+					asked := time.Now()
 					l, err := p.Acquire(t.Context(), n)
-					if err != nil {
-						t.Errorf("Acquire: %v", err)
-						return
-					}
 					longest[i] = max(longest[i], time.Since(asked))
-					var fits bool
-					if fits, more, err = w.countPermits(counter, inside, int64(n), limit); err != nil {
-						t.Errorf("count: %v", err)
-					}
-					if !fits {
-						overlaps.Add(1)
-					}
-					if more {
-						grants.Add(1)
-					}
-					if err := l.Unlock(t.Context()); err != nil {
-						t.Errorf("Unlock: %v", err)
-					}
+					return l, err
 				}
+				again(t, take, func() (more bool, err error) { return counter.countPermits(n, limit) })
 			})
 		}
 		wg.Wait()
 		r := running.report(t)
 		t.Logf("%d grants of Go, %d of Java in %.1f s: more than %d were taken %d times; longest wait: Go %.2f s, Java %.2f s",
-			grants.Load(), r.Grants, time.Since(begin).Seconds(), limit, overlaps.Load()+r.Overlaps,
+			counter.grants.Load(), r.Grants, time.Since(begin).Seconds(), limit, counter.overlaps.Load()+r.Overlaps,
 			slices.Max(longest[:]).Seconds(), float64(r.Longest)/1000)
 		require.Empty(t, r.Errors)
-		require.Zero(t, overlaps.Load()+r.Overlaps, "more permits were taken than there are")
-		require.EqualValues(t, permitGrants, grants.Load()+r.Grants)
-		require.GreaterOrEqual(t, grants.Load(), int64(permitGrants/100))
+		require.Zero(t, counter.overlaps.Load()+r.Overlaps, "more permits were taken than there are")
+		require.EqualValues(t, permitGrants, counter.grants.Load()+r.Grants)
+		require.GreaterOrEqual(t, counter.grants.Load(), int64(permitGrants/100))
 		require.GreaterOrEqual(t, r.Grants, int64(permitGrants/100))
-		require.Zero(t, w.number(t, inside))
-		require.Greater(t, w.number(t, counter), int64(permitGrants))
+		require.Zero(t, w.number(t, counter.inside))
+		require.Greater(t, w.number(t, counter.key), int64(permitGrants))
 		w.requireAllFree(t, name, limit)
 	})
 }
 
-// countPermits counts n permits as taken for a moment, as Load.java does. fits reports whether no
-// more were taken than there are. more reports whether the grant is one of those that are wanted.
-func (w *world) countPermits(counter, inside string, n, limit int64) (fits, more bool, err error) {
-	c := w.redis
-	taken, err := c.Do(background, c.B().Incrby().Key(inside).Increment(n).Build()).AsInt64()
+// countPermits counts n permits as taken for a moment, as Load.java does. It notes if more were taken
+// than there are. more reports whether the grant is one of those that are wanted.
+func (c *counter) countPermits(n, limit int) (more bool, err error) {
+	taken, err := c.do("INCRBY", c.inside, strconv.Itoa(n))
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	grants, err := c.Do(background, c.B().Incr().Key(counter).Build()).AsInt64()
+	if taken > int64(limit) {
+		c.overlaps.Add(1)
+	}
+	grants, err := c.do("INCR", c.key)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	err = c.Do(background, c.B().Decrby().Key(inside).Decrement(n).Build()).Error()
-	return taken <= limit, grants <= permitGrants, err
+	if more = grants <= c.limit; more {
+		c.grants.Add(1)
+	}
+	_, err = c.do("DECRBY", c.inside, strconv.Itoa(n))
+	return more, err
 }

@@ -90,7 +90,7 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 	const limit = 3
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		p := g.Permits(name, limit)
 		a, b := java.thread("a").permits(), java.thread("b").permits()
 		require.True(t, a.trySetPermits(t, name, limit))
@@ -115,22 +115,19 @@ func TestPermits_GoReturnsJavasPermits(t *testing.T) {
 		ours := take(t, p, 1)
 		javaWaits := w.startJavaTake(t, b, name, 1)
 		goWaits := g.startTake(t, w, p, name, 1)
-		begin := time.Now()
-		done := redistest.Must(p.Return(t.Context(), ids...))(t)
-		require.True(t, done)
-		l, theirs := goWaits.granted(t), javaWaits.permitIDs(t)
-		requireHeard(t, "Go and Java after a Return of Go", []time.Duration{goWaits.at.Sub(begin), javaWaits.at.Sub(begin)})
+		requireHeard(t, "Go and Java after a Return of Go", wakes[waiter](t, func() { returns(t, p, ids...) }, goWaits, javaWaits))
+		theirs := javaWaits.permitIDs(t)
 		w.requireCounts(t, p, a, name, limit, 3)
 
 		// They are gone for those who had them, and cannot be given back twice.
 		for _, id := range ids {
 			a.requireNotTaken(t, name, id)
 		}
-		done = redistest.Must(p.Return(t.Context(), theirs[0], ids[0]))(t)
+		done := redistest.Must(p.Return(t.Context(), theirs[0], ids[0]))(t)
 		require.False(t, done, "all or none")
 		w.requireCounts(t, p, a, name, limit, 3)
 		b.release(t, name, theirs...)
-		unlock(t, l, ours)
+		unlock(t, goWaits.lock, ours)
 		w.requireAllFree(t, name, limit)
 	})
 }
@@ -178,7 +175,7 @@ func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 func TestPermits_Limits(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		byJava, byGo := t.Name()+" by Java", t.Name()+" by Go"
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a").permits(), java.thread("b").permits()
 
 		require.True(t, a.trySetPermits(t, byJava, 2))
@@ -188,24 +185,18 @@ func TestPermits_Limits(t *testing.T) {
 		requireRefused(t, p, 1)
 		w.requireCounts(t, p, a, byJava, 2, 2)
 		waiting := g.startTake(t, w, p, byJava, 1)
-		begin := time.Now()
-		a.change(t, "addPermits", byJava, 1)
-		third := waiting.granted(t)
-		requireHeard(t, "Go after addPermits of Java", []time.Duration{waiting.at.Sub(begin)})
+		requireHeard(t, "Go after addPermits of Java", wakes(t, func() { a.change(t, "addPermits", byJava, 1) }, waiting))
 		w.requireCounts(t, p, a, byJava, 3, 3)
 		a.change(t, "addPermits", byJava, -1)
 		require.Equal(t, -1, inspect(t, p).Free)
-		unlock(t, third)
+		unlock(t, waiting.lock)
 		w.requireCounts(t, p, a, byJava, 2, 2)
 		limit := 2
 		if w.several() {
 			waiting = g.startTake(t, w, p, byJava, 2)
-			begin = time.Now()
-			a.change(t, "setPermits", byJava, 4)
-			more := waiting.granted(t)
-			requireHeard(t, "Go after setPermits of Java", []time.Duration{waiting.at.Sub(begin)})
+			requireHeard(t, "Go after setPermits of Java", wakes(t, func() { a.change(t, "setPermits", byJava, 4) }, waiting))
 			w.requireCounts(t, p, a, byJava, 4, 4)
-			unlock(t, more)
+			unlock(t, waiting.lock)
 			limit = 4
 		}
 		unlock(t, l)
@@ -216,22 +207,15 @@ func TestPermits_Limits(t *testing.T) {
 		require.False(t, a.trySetPermits(t, byGo, 9))
 		w.requireCounts(t, p, a, byGo, 1, 1)
 		waits := []*call{w.startJavaTake(t, a, byGo, 1), w.startJavaTake(t, b, byGo, 1)}
-		var took []time.Duration
-		begin = time.Now()
-		n := redistest.Must(p.AddLimit(t.Context(), 2))(t)
-		require.Equal(t, 3, n)
-		var ids []string
-		for _, waiting := range waits {
-			ids = append(ids, waiting.permitIDs(t)...)
-			took = append(took, waiting.at.Sub(begin))
-		}
-		requireHeard(t, "Java after AddLimit of Go", took)
+		requireHeard(t, "Java after AddLimit of Go", wakes(t, func() {
+			n := redistest.Must(p.AddLimit(t.Context(), 2))(t)
+			require.Equal(t, 3, n)
+		}, waits...))
+		ids := append(waits[0].permitIDs(t), waits[1].permitIDs(t)...)
 		w.requireCounts(t, p, a, byGo, 3, 3)
 		again := w.startJavaTake(t, a, byGo, 1)
-		begin = time.Now()
-		require.NoError(t, p.SetLimit(t.Context(), 4))
+		requireHeard(t, "Java after SetLimit of Go", wakes(t, func() { require.NoError(t, p.SetLimit(t.Context(), 4)) }, again))
 		ids = append(ids, again.permitIDs(t)...)
-		requireHeard(t, "Java after SetLimit of Go", []time.Duration{again.at.Sub(begin)})
 
 		// With fewer than are taken, a permit comes free when enough were given back. Redisson
 		// publishes the negative numbers, too. Its own waiting client throws an
@@ -245,10 +229,8 @@ func TestPermits_Limits(t *testing.T) {
 		w.requireCounts(t, p, b, byGo, 2, 2)
 		require.False(t, again.answered())
 		requireRefused(t, p, 1)
-		begin = time.Now()
-		b.release(t, byGo, ids[1])
+		requireHeard(t, "Java after the permit that came free with a lowered limit", wakes(t, func() { b.release(t, byGo, ids[1]) }, again))
 		ids = append(ids[2:], again.permitIDs(t)...)
-		requireHeard(t, "Java after the permit that came free with a lowered limit", []time.Duration{again.at.Sub(begin)})
 		w.requireCounts(t, p, a, byGo, 2, 2)
 		b.release(t, byGo, ids...)
 		w.requireAllFree(t, byGo, 2)
@@ -268,7 +250,7 @@ func TestPermits_Names(t *testing.T) {
 		strings.Repeat("n", 512),
 	}
 	each(t, func(t *testing.T, w *world) {
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("a").permits()
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").permits()
 		var took []time.Duration
 		for _, name := range names {
 			took = append(took, w.handPermitOver(t, g, java, name, name)...)
@@ -282,7 +264,7 @@ func TestPermits_Names(t *testing.T) {
 // and can't free those of a killed JVM.
 func TestPermits_NameMapper(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{Prefix: "app:"}).thread("a").permits()
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{Prefix: "app:"}).thread("a").permits()
 		if w.version == oldest {
 			p := g.Permits("app:jobs", 1)
 			require.True(t, java.trySetPermits(t, "jobs", 1))

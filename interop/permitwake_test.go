@@ -20,10 +20,8 @@ func TestPermits_GoWakesJava(t *testing.T) {
 			// One of two comes free for one thread.
 			l, other := take(t, p, 1), take(t, p, 1)
 			waiting := w.startJavaTake(t, a, name, 1)
-			begin := time.Now()
-			unlock(t, l)
+			one = append(one, wakes(t, func() { unlock(t, l) }, waiting)...)
 			ids := waiting.permitIDs(t)
-			one = append(one, waiting.at.Sub(begin))
 			require.Empty(t, b.tryAcquire(t, name, 1))
 			unlock(t, other)
 			a.release(t, name, ids...)
@@ -31,24 +29,16 @@ func TestPermits_GoWakesJava(t *testing.T) {
 			// Both come free at once, for two threads.
 			l = take(t, p, 2)
 			waits := []*call{w.startJavaTake(t, a, name, 1), w.startJavaTake(t, b, name, 1)}
-			begin = time.Now()
-			unlock(t, l)
-			ids = nil
-			for _, waiting := range waits {
-				ids = append(ids, waiting.permitIDs(t)...)
-				both = append(both, waiting.at.Sub(begin))
-			}
-			a.release(t, name, ids...)
+			both = append(both, wakes(t, func() { unlock(t, l) }, waits...)...)
+			a.release(t, name, append(waits[0].permitIDs(t), waits[1].permitIDs(t)...)...)
 
 			// Both come free one after the other, for a thread that wants two.
 			if w.several() {
 				l, other = take(t, p, 1), take(t, p, 1)
 				waiting = w.startJavaTake(t, a, name, 2)
 				unlock(t, l)
-				begin = time.Now()
-				unlock(t, other)
+				pair = append(pair, wakes(t, func() { unlock(t, other) }, waiting)...)
 				ids = waiting.permitIDs(t)
-				pair = append(pair, waiting.at.Sub(begin))
 				require.Equal(t, 2, a.tryRelease(t, name, ids...))
 			}
 		}
@@ -65,7 +55,7 @@ func TestPermits_GoWakesJava(t *testing.T) {
 func TestPermits_JavaWakesGo(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, other, java := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a").permits(), java.thread("b").permits()
 		p, theirs := g.Permits(name, 2), other.Permits(name, 2)
 		require.True(t, a.trySetPermits(t, name, 2))
@@ -74,10 +64,8 @@ func TestPermits_JavaWakesGo(t *testing.T) {
 			// One of two comes free for one goroutine.
 			ids := append(a.acquire(t, name, 1, permitLease), b.acquire(t, name, 1, permitLease)...)
 			waiting := g.startTake(t, w, p, name, 1)
-			begin := time.Now()
-			b.release(t, name, ids[0])
+			one = append(one, wakes(t, func() { b.release(t, name, ids[0]) }, waiting)...)
 			l := waiting.granted(t)
-			one = append(one, waiting.at.Sub(begin))
 			require.Equal(t, []string{ids[1]}, idsOfOthers(t, p))
 			a.release(t, name, ids[1])
 			unlock(t, l)
@@ -86,20 +74,16 @@ func TestPermits_JavaWakesGo(t *testing.T) {
 			ids = append(a.acquire(t, name, 1, permitLease), b.acquire(t, name, 1, permitLease)...)
 			waits := []*wait{g.startTake(t, w, p, name, 1), other.startTake(t, w, theirs, name, 1)}
 			w.awaitChannel(t, permitChannelOf(name), func(have int64) bool { return have >= 2 })
-			begin = time.Now()
-			w.releaseAll(t, a, name, ids)
-			unlock(t, waits[0].granted(t), waits[1].granted(t))
-			both = append(both, waits[0].at.Sub(begin), waits[1].at.Sub(begin))
+			both = append(both, wakes(t, func() { w.releaseAll(t, a, name, ids) }, waits...)...)
+			unlock(t, waits[0].lock, waits[1].lock)
 
 			// Both come free one after the other, for a goroutine that wants two.
 			ids = append(a.acquire(t, name, 1, permitLease), b.acquire(t, name, 1, permitLease)...)
 			waiting = g.startTake(t, w, p, name, 2)
 			a.release(t, name, ids[0])
 			require.False(t, waiting.over())
-			begin = time.Now()
-			a.release(t, name, ids[1])
+			pair = append(pair, wakes(t, func() { a.release(t, name, ids[1]) }, waiting)...)
 			l = waiting.granted(t)
-			pair = append(pair, waiting.at.Sub(begin))
 			unlock(t, l)
 		}
 		requireWoken(t, "Go after one permit of Java", one)
@@ -166,11 +150,8 @@ func TestPermits_JavaWakesTheWrongThread(t *testing.T) {
 			t.Logf("%s: the thread that wants one got it: %v; %d of 3 are free", title, err == nil, inspect(t, p(name, 3)).Free)
 			require.Error(t, err, "Redisson was known to leave it asleep")
 			require.GreaterOrEqual(t, slept, asleep)
-			begin = time.Now()
-			two()
-			ids := append(wantsOne.permitIDs(t), wantsTwo.permitIDs(t)...)
-			requireHeard(t, "both threads after the next message", []time.Duration{wantsOne.at.Sub(begin), wantsTwo.at.Sub(begin)})
-			greedy.release(t, name, ids...)
+			requireHeard(t, "both threads after the next message", wakes(t, two, wantsOne, wantsTwo))
+			greedy.release(t, name, append(wantsOne.permitIDs(t), wantsTwo.permitIDs(t)...)...)
 			w.requireAllFree(t, name, 3)
 		}
 	})
@@ -178,23 +159,19 @@ func TestPermits_JavaWakesTheWrongThread(t *testing.T) {
 
 // handPermitOver has each side wait for the other once. The Java name is that which the NameMapper
 // of its client, if any, turns into the name.
-func (w *world) handPermitOver(t testing.TB, g goSide, java thread, name, javaName string) []time.Duration {
+func (w *world) handPermitOver(t testing.TB, g manager, java thread, name, javaName string) []time.Duration {
 	t.Helper()
 	p := g.Permits(name, 1)
 	l := take(t, p, 1)
 	require.Empty(t, java.tryAcquire(t, javaName, 1))
 	javaWaits := w.startJavaTake(t, java, javaName, 1)
-	begin := time.Now()
-	unlock(t, l)
+	took := wakes(t, func() { unlock(t, l) }, javaWaits)
 	ids := javaWaits.permitIDs(t)
-	took := []time.Duration{javaWaits.at.Sub(begin)}
 	require.Equal(t, ids, idsOfOthers(t, p), name)
 
 	goWaits := g.startTake(t, w, p, name, 1)
-	begin = time.Now()
-	java.release(t, javaName, ids...)
+	took = append(took, wakes(t, func() { java.release(t, javaName, ids...) }, goWaits)...)
 	l = goWaits.granted(t)
-	took = append(took, goWaits.at.Sub(begin))
 	unlock(t, l)
 	w.requireAllFree(t, name, 1)
 	return took

@@ -18,7 +18,7 @@ var (
 func TestReadWrite_ExcludesTheOtherSide(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, other, java := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
 		inspect := func(mode string, holders ...lockmgr.Holder) {
 			t.Helper()
@@ -82,7 +82,7 @@ func TestReadWrite_ExcludesTheOtherSide(t *testing.T) {
 func TestReadWrite_ReadersShareUntilTheLast(t *testing.T) {
 	const short, long = 10 * time.Second, time.Minute
 	each(t, func(t *testing.T, w *world) {
-		g, other, java := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a").reads(), java.thread("b").writes()
 		for _, c := range []struct {
 			title               string
@@ -117,7 +117,7 @@ func TestReadWrite_ReadersShareUntilTheLast(t *testing.T) {
 			if !c.goFirst {
 				javaReads()
 			}
-			l := lock(t, g.Manager, name, opts...)
+			l := lock(t, g, name, opts...)
 			if c.goFirst {
 				javaReads()
 			}
@@ -149,9 +149,9 @@ func TestReadWrite_ReadersShareUntilTheLast(t *testing.T) {
 // Readers of one manager share its entry, so a try to read succeeds beside them.
 func TestReadWrite_TryBesideOwnReaders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g := w.goSide(t, lockmgr.Options{})
-		l := lock(t, g.Manager, t.Name(), reading)
-		unlock(t, lock(t, g.Manager, t.Name(), reading))
+		g := w.manager(t, lockmgr.Options{})
+		l := lock(t, g, t.Name(), reading)
+		unlock(t, lock(t, g, t.Name(), reading))
 		unlock(t, g.grants(t, t.Name(), reading), l)
 	})
 }

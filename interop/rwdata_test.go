@@ -11,7 +11,7 @@ import (
 
 func TestReadWrite_Names(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		g := w.goSide(t, lockmgr.Options{})
+		g := w.manager(t, lockmgr.Options{})
 		plain, mapped := w.open(t, request{}).thread("a"), w.open(t, request{Prefix: "app:"}).thread("a")
 		prefix := "app:"
 		if w.version == oldest {
@@ -35,18 +35,13 @@ func TestReadWrite_Names(t *testing.T) {
 			javaWaits := func(j thread, l *lockmgr.Lock) {
 				waiting := w.startJavaSleep(t, j, c.javaName)
 				w.awaitRWListeners(t, c.name, 1)
-				begin := time.Now()
-				unlock(t, l)
-				require.NoError(t, waiting.result(t))
-				took = append(took, waiting.at.Sub(begin))
+				took = append(took, wakes(t, func() { unlock(t, l) }, waiting)...)
 			}
 			goWaits := func(j thread, side lockmgr.LockOption) *lockmgr.Lock {
 				waiting := g.startRefused(t, c.name, side)
 				w.awaitRWListeners(t, c.name, 1)
-				begin := time.Now()
-				j.unlock(t, c.javaName)
+				took = append(took, wakes(t, func() { j.unlock(t, c.javaName) }, waiting)...)
 				l := waiting.granted(t)
-				took = append(took, waiting.at.Sub(begin))
 				return l
 			}
 			l := g.grants(t, c.name, reading)
@@ -70,7 +65,7 @@ func TestReadWrite_Names(t *testing.T) {
 // why.
 func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		m, g, java := w.manager(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		m, g, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		refuses := func(name string, options ...lockmgr.LockOption) {
 			t.Helper()
 			record := w.record(t, name)
@@ -94,7 +89,7 @@ func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 			way.theirs.lock(t, name)
 			refuses(name, way.ours...)
 			way.theirs.unlock(t, name)
-			unlock(t, lock(t, g.Manager, name, way.ours...))
+			unlock(t, lock(t, g, name, way.ours...))
 		}
 
 		// The same with our own plain lock, and Java's beside our read-write lock.
@@ -105,7 +100,7 @@ func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
 		unlock(t, l)
 		for _, side := range []lockmgr.LockOption{reading, writing} {
-			l = lock(t, g.Manager, name, side)
+			l = lock(t, g, name, side)
 			require.False(t, java.tryLock(t, name))
 			unlock(t, l)
 		}
@@ -117,7 +112,7 @@ func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 func TestReadWrite_JavaOverPlainLocks(t *testing.T) {
 	const lease = 3 * time.Second
 	together(t, func(t *testing.T, w *world) {
-		m, other, java := w.manager(t, withLease(lease)), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		m, other, java := w.manager(t, withLease(lease)), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
 
 		// A reader that comes and goes.

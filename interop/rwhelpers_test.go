@@ -2,14 +2,12 @@ package interop
 
 import (
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -45,58 +43,6 @@ func (c *client) readers(n int) []thread {
 func (w *world) awaitRWListeners(t testing.TB, name string, n int64) {
 	t.Helper()
 	w.awaitChannel(t, rwChannelOf(name), func(have int64) bool { return have >= n })
-}
-
-// A goSide is a manager and how often it was refused a lock.
-type goSide struct {
-	*lockmgr.Manager
-	refused *atomic.Int64
-}
-
-func (w *world) goSide(t testing.TB, o lockmgr.Options) goSide {
-	t.Helper()
-	refused := refusals(&o)
-	return goSide{w.manager(t, o), refused}
-}
-
-// startRefused begins to wait, and returns when Redis has refused it. No other goroutine of the
-// manager may wait for the lock already.
-func (g goSide) startRefused(t testing.TB, name string, opts ...lockmgr.LockOption) *wait {
-	t.Helper()
-	before := g.refused.Load()
-	waiting := startWait(t, g.Manager, name, opts...)
-	eventually(t, func() bool { return g.refused.Load() > before }, func() string { return "Go is refused" })
-	require.False(t, waiting.over())
-	return waiting
-}
-
-// startQueued begins to wait behind other goroutines of the manager.
-func (g goSide) startQueued(t testing.TB, name string, opts ...lockmgr.LockOption) *wait {
-	t.Helper()
-	n := g.Stats().Waiting + 1
-	waiting := startWait(t, g.Manager, name, opts...)
-	eventually(t, func() bool { return g.Stats().Waiting == n }, func() string { return "another goroutine waits" })
-	return waiting
-}
-
-// refuses checks that a side can't be had, by one try.
-func (g goSide) refuses(t testing.TB, name string, side lockmgr.LockOption) {
-	t.Helper()
-	_, err := g.TryLock(t.Context(), name, side)
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-}
-
-// grants checks that a side can be had, by one try.
-func (g goSide) grants(t testing.TB, name string, side lockmgr.LockOption) *lockmgr.Lock {
-	t.Helper()
-	return redistest.Must(g.TryLock(t.Context(), name, side))(t)
-}
-
-func unlock(t testing.TB, locks ...*lockmgr.Lock) {
-	t.Helper()
-	for _, l := range locks {
-		require.NoError(t, l.Unlock(t.Context()))
-	}
 }
 
 // startJavaSleep is startJavaWait, and returns when the thread sleeps indeed. The message of a

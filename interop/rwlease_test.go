@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -20,14 +19,14 @@ func TestReadWrite_WatchdogsOutlastWaiters(t *testing.T) {
 	)
 	together(t, func(t *testing.T, w *world) {
 		both, fixed, byGo, byJava := t.Name()+" both", t.Name()+" fixed", t.Name()+" Go writes", t.Name()+" Java writes"
-		g, other := w.goSide(t, withLease(lease)), w.goSide(t, withLease(lease))
+		g, other := w.manager(t, withLease(lease)), w.manager(t, withLease(lease))
 		java := w.open(t, request{Watchdog: lease.Milliseconds()})
 		a, writer, reader := java.thread("a"), java.thread("writer").writes(), java.thread("reader").reads()
 		a.reads().lock(t, both)
 		a.reads().lockFor(t, fixed, (leases+1)*lease)
 		a.writes().lock(t, byJava)
 		locks := []*lockmgr.Lock{
-			lock(t, g.Manager, both, reading), lock(t, g.Manager, fixed, reading), lock(t, g.Manager, byGo, writing),
+			lock(t, g, both, reading), lock(t, g, fixed, reading), lock(t, g, byGo, writing),
 		}
 		calls := []*call{w.startJavaSleep(t, writer, both), w.startJavaSleep(t, reader, byGo)}
 		waits := []*wait{other.startRefused(t, fixed, writing), other.startRefused(t, byJava, reading)}
@@ -118,16 +117,14 @@ func TestReadWrite_JavaWatchdogShortensOtherReaders(t *testing.T) {
 func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		alone, leaves, stays, javaStays := t.Name()+" alone", t.Name()+" Go leaves", t.Name()+" Go stays", t.Name()+" Java stays"
-		victim := redistest.Must(startAgent(w.version, w.classPath))(t)
-		t.Cleanup(victim.stop)
-		dying := w.openIn(t, victim, request{Watchdog: rwDeadLease.Milliseconds()}).thread("a").reads()
+		dying := w.openDoomed(t, request{Watchdog: rwDeadLease.Milliseconds()}).thread("a").reads()
 		java := w.open(t, request{Watchdog: rwDeadLease.Milliseconds()}).thread("b").reads()
-		g, waiter := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{})
+		g, waiter := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{})
 		names := []string{alone, leaves, stays, javaStays}
 		for _, name := range names {
 			dying.lock(t, name)
 		}
-		goLeaves, goStays := lock(t, g.Manager, leaves, reading), lock(t, g.Manager, stays, reading)
+		goLeaves, goStays := lock(t, g, leaves, reading), lock(t, g, stays, reading)
 		java.lock(t, javaStays)
 		waits := map[string]*wait{}
 		for _, name := range names {
@@ -136,42 +133,33 @@ func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 		}
 		owner := dying.owner(t)
 
-		victim.kill()
+		dying.agent.kill()
 		begin := time.Now()
 		ttl := w.ttl(t, alone)
 		require.Positive(t, ttl)
 		leavesAt := time.Now()
 		_, own := w.lives(t, leaves, owner)
 		unlock(t, goLeaves)
-		l := waits[alone].granted(t)
-		requireAtEndOfLease(t, "alone: Go", ttl, begin, waits[alone].at)
-		unlock(t, l)
-		l = waits[leaves].granted(t)
-		requireAtEndOfLease(t, "after another reader of Go that left before: Go", own, leavesAt, waits[leaves].at)
-		unlock(t, l)
+		requireAtEndOfLease(t, ttl, begin, waits[alone].got(t))
+		requireAtEndOfLease(t, own, leavesAt, waits[leaves].got(t))
+		unlock(t, waits[alone].lock, waits[leaves].lock)
 
 		eventually(t, func() bool { _, own := w.lives(t, stays, owner); return own < 0 }, func() string { return "the dead reader's key ends" })
 		// A look of the waiter may have removed the dead reader already.
 		require.Contains(t, []map[string]string{rwRecord("read", owner, goStays.HolderID()), rwRecord("read", goStays.HolderID())}, w.record(t, stays))
 		require.False(t, waits[stays].over())
-		begin = time.Now()
-		unlock(t, goStays)
-		l = waits[stays].granted(t)
-		requireHeard(t, "Go after the last living reader of Go", []time.Duration{waits[stays].at.Sub(begin)})
-		unlock(t, l)
+		requireHeard(t, "Go after the last living reader of Go", wakes(t, func() { unlock(t, goStays) }, waits[stays]))
+		unlock(t, waits[stays].lock)
 
 		// The watchdog of 3.16.8 prolongs the life of the dead one, too.
 		require.False(t, waits[javaStays].over())
 		_, own = w.lives(t, javaStays, owner)
-		begin = time.Now()
-		java.unlock(t, javaStays)
-		l = waits[javaStays].granted(t)
-		took := waits[javaStays].at.Sub(begin)
+		took := wakes(t, func() { java.unlock(t, javaStays) }, waits[javaStays])[0]
 		t.Logf("a reader of Java left %.1f s after the dead one's end, whose key lived for %v then: Go wrote after %v",
 			time.Since(leavesAt).Seconds()-rwDeadLease.Seconds(), own, took.Round(10*time.Microsecond))
 		require.Less(t, took, rwDeadLease+2*time.Second)
 		require.Equal(t, w.version == oldest, own > rwDeadLease/2)
-		unlock(t, l)
+		unlock(t, waits[javaStays].lock)
 	})
 }
 
@@ -186,12 +174,7 @@ func TestReadWrite_JavaOutlivesKilledGo(t *testing.T) {
 		reader.unlock(t, name)
 		require.False(t, waiting.answered())
 
-		victim.kill()
-		begin := time.Now()
-		ttl := w.ttl(t, name)
-		require.Positive(t, ttl)
-		require.NoError(t, waiting.result(t))
-		requireAtEndOfLease(t, "Java", ttl, begin, waiting.at)
+		outlives(t, waiting, victim, func() time.Duration { return w.ttl(t, name) })
 		writer.unlock(t, name)
 	})
 }

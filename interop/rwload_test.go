@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -23,81 +22,52 @@ const (
 // it stays as it is, and that nobody is inside to write.
 func TestReadWrite_MixedGrants(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		name, counter, inside, readers := t.Name(), t.Name()+" counter", t.Name()+" inside", t.Name()+" readers"
 		// A thread of Java that misses the message of a writer sleeps for a lease: see
 		// startJavaSleep.
 		const lease = 3 * time.Second
-		g, java := w.goSide(t, withLease(lease)), w.open(t, request{Watchdog: lease.Milliseconds()})
+		m, java := w.manager(t, withLease(lease)), w.open(t, request{Watchdog: lease.Milliseconds()})
+		s := &rwLoad{counter: w.counter(t, rwWrites), readers: t.Name() + " readers"}
 		begin := time.Now()
-		load := request{Op: "grants", Name: name, Threads: rwWorkers, Counter: counter, Inside: inside, Readers: readers}
-		load.Limit = rwWrites
+		load := s.request(t.Name(), rwWorkers)
+		load.Readers = s.readers
 		theirWrites := java.thread("write").writes().sendRequest(t, load)
 		load.Limit = rwReads
 		theirReads := java.thread("read").reads().sendRequest(t, load)
 
-		s := &rwLoad{world: w, m: g.Manager, name: name, counter: counter, inside: inside, readers: readers}
-		s.run(t)
+		s.first.Store(math.MaxInt64)
+		var wg sync.WaitGroup
+		for range rwWorkers {
+			wg.Go(func() {
+				again(t, func() (*lockmgr.Lock, error) { return m.Lock(t.Context(), t.Name(), writing) }, s.write)
+			})
+			wg.Go(func() {
+				again(t, func() (*lockmgr.Lock, error) { return m.Lock(t.Context(), t.Name(), reading) }, s.read)
+			})
+		}
+		wg.Wait()
 		writes, reads := theirWrites.report(t), theirReads.report(t)
-		require.Empty(t, append(writes.Errors, reads.Errors...))
-		overlaps := s.overlaps.Load() + writes.Overlaps + reads.Overlaps
-		t.Logf("writes: %d of Go, %d of Java; reads: %d of Go, %d of Java; in %.1f s: %d overlaps, %d lost updates; "+
+		t.Logf("writes: %d of Go, %d of Java; reads: %d of Go, %d of Java; in %.1f s; "+
 			"%d writes were seen between the first read of Go and the last; longest wait of Java: writers %.2f s, readers %.2f s",
-			s.writes.Load(), writes.Grants, s.reads.Load(), reads.Grants, time.Since(begin).Seconds(), overlaps,
-			s.writes.Load()+writes.Grants-rwWrites, s.last.Load()-s.first.Load(), float64(writes.Longest)/1000, float64(reads.Longest)/1000)
-		require.Zero(t, overlaps, "overlaps")
-		require.EqualValues(t, rwWrites, s.writes.Load()+writes.Grants, "lost updates")
+			s.grants.Load(), writes.Grants, s.reads.Load(), reads.Grants, time.Since(begin).Seconds(),
+			s.last.Load()-s.first.Load(), float64(writes.Longest)/1000, float64(reads.Longest)/1000)
+		require.Empty(t, reads.Errors)
+		require.Zero(t, reads.Overlaps, "overlaps")
+		s.requireExact(t, writes)
 		require.EqualValues(t, 2*rwReads, s.reads.Load()+reads.Grants)
-		require.Positive(t, s.writes.Load())
+		require.Positive(t, s.grants.Load())
 		require.Positive(t, writes.Grants)
 		require.Greater(t, s.last.Load(), s.first.Load(), "no writer came between readers")
-		require.EqualValues(t, rwWrites, w.number(t, counter))
-		require.Zero(t, w.number(t, inside))
-		require.Zero(t, w.number(t, readers))
+		require.Zero(t, w.number(t, s.readers))
 	})
 }
 
-// An rwLoad is Go's part of it. Load.java is Java's.
+// An rwLoad counts what writers do, and looks on for readers.
 type rwLoad struct {
-	*world
-	m                              *lockmgr.Manager
-	name, counter, inside, readers string
+	*counter
+	readers string // counts those who look on
 
-	reads, writes, overlaps atomic.Int64
-	first, last             atomic.Int64 // what the first reader and the last found in the counter
-}
-
-func (s *rwLoad) run(t *testing.T) {
-	var wg sync.WaitGroup
-	work := func(side lockmgr.LockOption, do func() (more bool, err error)) {
-		for more := true; more && !t.Failed(); {
-			l, err := s.m.Lock(t.Context(), s.name, side)
-			if err != nil {
-				t.Errorf("Lock: %v", err)
-				return
-			}
-			if more, err = do(); err != nil {
-				t.Errorf("inside the lock: %v", err)
-			}
-			if err := l.Unlock(t.Context()); err != nil {
-				t.Errorf("Unlock: %v", err)
-			}
-		}
-	}
-	s.first.Store(math.MaxInt64)
-	for range rwWorkers {
-		wg.Go(func() { work(writing, s.write) })
-		wg.Go(func() { work(reading, s.read) })
-	}
-	wg.Wait()
-}
-
-// do runs a command whose answer is a number, or nothing, which is zero.
-func (s *rwLoad) do(command ...string) (int64, error) {
-	n, err := s.redis.Do(background, s.redis.B().Arbitrary(command...).Build()).AsInt64()
-	if rueidis.IsRedisNil(err) {
-		return 0, nil
-	}
-	return n, err
+	reads       atomic.Int64
+	first, last atomic.Int64 // what the first reader and the last found in the counter
 }
 
 func (s *rwLoad) write() (more bool, err error) {
@@ -105,20 +75,16 @@ func (s *rwLoad) write() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	alone, more, err := s.count(s.counter, s.inside, rwWrites)
-	if !alone || n != 0 {
+	if n != 0 {
 		s.overlaps.Add(1)
 	}
-	if more {
-		s.writes.Add(1)
-	}
-	return more, err
+	return s.count()
 }
 
 func (s *rwLoad) read() (more bool, err error) {
 	var answers [5]int64
 	for i, command := range [][]string{
-		{"INCR", s.readers}, {"GET", s.counter}, {"GET", s.inside}, {"GET", s.counter}, {"DECR", s.readers},
+		{"INCR", s.readers}, {"GET", s.key}, {"GET", s.inside}, {"GET", s.key}, {"DECR", s.readers},
 	} {
 		if answers[i], err = s.do(command...); err != nil {
 			return false, err

@@ -15,27 +15,22 @@ import (
 func TestReadWrite_GoDowngradeWakesReaders(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, other, java := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		threads, writer := java.readers(3), java.thread("writer").writes()
 		var ours, theirs []time.Duration
 		for range rwRounds {
 			owner := g.NewOwner()
-			l := lock(t, g.Manager, name, writing, lockmgr.AsOwner(owner))
-			reads := lock(t, g.Manager, name, reading, lockmgr.AsOwner(owner))
-			var calls []*call
+			l := lock(t, g, name, writing, lockmgr.AsOwner(owner))
+			reads := lock(t, g, name, reading, lockmgr.AsOwner(owner))
+			var calls []waiter
 			for _, j := range threads {
 				calls = append(calls, w.startJavaSleep(t, j, name))
 			}
 			wait := other.startRefused(t, name, reading)
 			w.awaitRWListeners(t, name, 2)
-			begin := time.Now()
-			unlock(t, l)
-			read := wait.granted(t)
-			ours = append(ours, wait.at.Sub(begin))
-			for _, c := range calls {
-				require.NoError(t, c.result(t))
-				theirs = append(theirs, c.at.Sub(begin))
-			}
+			took := wakes(t, func() { unlock(t, l) }, append(calls, wait)...)
+			theirs, ours = append(theirs, took[:len(calls)]...), append(ours, took[len(calls)])
+			read := wait.lock
 			require.Equal(t, rwRecord("read", reads.HolderID(), read.HolderID(), threads[0].owner(t), threads[1].owner(t), threads[2].owner(t)),
 				w.record(t, name))
 			require.True(t, reads.Valid())
@@ -59,7 +54,7 @@ func TestReadWrite_JavaDowngradeIsSilent(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g := w.goSide(t, lockmgr.Options{})
+		g := w.manager(t, lockmgr.Options{})
 		java := w.open(t, request{Watchdog: lease.Milliseconds()})
 		a, reader := java.thread("a"), w.open(t, request{Watchdog: lease.Milliseconds()}).thread("b").reads()
 		a.writes().lock(t, name)
@@ -106,7 +101,7 @@ func TestReadWrite_JavaDowngradeAfterALease(t *testing.T) {
 	const lease = time.Second
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, other := w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("b").writes()
+		g, other := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("b").writes()
 		a := w.open(t, request{Watchdog: lease.Milliseconds()}).thread("a")
 		a.writes().lock(t, name)
 		a.reads().lock(t, name)
@@ -134,10 +129,10 @@ func TestReadWrite_JavaDowngradeAfterALease(t *testing.T) {
 func TestReadWrite_GoUpgrades(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a").reads(), java.thread("b").writes()
 		owner := g.NewOwner()
-		reads := lock(t, g.Manager, name, reading, lockmgr.AsOwner(owner))
+		reads := lock(t, g, name, reading, lockmgr.AsOwner(owner))
 		upgrade := func() (*lockmgr.Lock, error) { return g.TryLock(t.Context(), name, writing, lockmgr.AsOwner(owner)) }
 
 		a.lock(t, name)
@@ -159,10 +154,7 @@ func TestReadWrite_GoUpgrades(t *testing.T) {
 			require.False(t, a.tryLock(t, name))
 			require.False(t, b.tryLock(t, name))
 			waiting := w.startJavaSleep(t, a, name)
-			begin := time.Now()
-			unlock(t, l)
-			require.NoError(t, waiting.result(t))
-			took = append(took, waiting.at.Sub(begin))
+			took = append(took, wakes(t, func() { unlock(t, l) }, waiting)...)
 			// Go's entry has another number now than reads.HolderID says.
 			record := w.record(t, name)
 			require.Len(t, record, 3)

@@ -13,7 +13,7 @@ import (
 func TestReadWrite_JavaReentry(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, other, java := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		for _, c := range []struct {
 			java  thread
 			mode  string
@@ -65,7 +65,7 @@ func TestReadWrite_JavaReentry(t *testing.T) {
 func TestReadWrite_UnlockByOthers(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{})
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
 		refused := func(record map[string]string, threads ...thread) {
 			t.Helper()
@@ -104,9 +104,9 @@ func TestReadWrite_LateUnlock(t *testing.T) {
 	const lease = 250 * time.Millisecond
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, java := w.goSide(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		for _, side := range []lockmgr.LockOption{reading, writing} {
-			l := lock(t, g.Manager, name, side, lockmgr.FixedLease(lease))
+			l := lock(t, g, name, side, lockmgr.FixedLease(lease))
 			java.writes().lock(t, name)
 			requireLost(t, l, eventLimit)
 			require.Equal(t, rwRecord("write", java.owner(t)), w.record(t, name))
@@ -114,7 +114,7 @@ func TestReadWrite_LateUnlock(t *testing.T) {
 		}
 		for _, j := range []thread{java.reads(), java.writes()} {
 			j.lockFor(t, name, lease)
-			l := lock(t, g.Manager, name, writing)
+			l := lock(t, g, name, writing)
 			j.requireNotOwner(t, name)
 			require.Equal(t, rwRecord("write", l.HolderID()), w.record(t, name))
 			require.True(t, l.Valid())
@@ -123,7 +123,7 @@ func TestReadWrite_LateUnlock(t *testing.T) {
 
 		// The lease of a Java reader ends while Go reads. Redisson's owner stays in the record, and
 		// may unlock; it keeps out nobody.
-		l := lock(t, g.Manager, name, reading)
+		l := lock(t, g, name, reading)
 		java.reads().lockFor(t, name, lease)
 		eventually(t, func() bool { _, own := w.lives(t, name, java.owner(t)); return own < 0 }, func() string { return "the lease ends" })
 		w.requireKept(t, name, l.HolderID())
@@ -144,18 +144,13 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 		name := t.Name()
 		o := withLease(lease)
 		o.Linger = -1 // so that g does not listen when it loses its lock
-		g, other := w.goSide(t, o), w.goSide(t, o)
+		g, other := w.manager(t, o), w.manager(t, o)
 		java := w.open(t, request{Watchdog: lease.Milliseconds()})
 		a, b, c := java.thread("a"), java.thread("b"), java.thread("c")
 		mode := func(want string) {
 			t.Helper()
 			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.Equal(t, want, info.Mode)
-		}
-		force := func() {
-			t.Helper()
-			was := redistest.Must(g.ForceUnlock(t.Context(), name))(t)
-			require.True(t, was)
 		}
 
 		// Java removes what Go has, if it asks for the side that is taken.
@@ -167,16 +162,14 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 			{"read", reading, a.reads(), a.writes()},
 			{"write", writing, a.writes(), a.reads()},
 		} {
-			l := lock(t, g.Manager, name, side.ours)
+			l := lock(t, g, name, side.ours)
 			waiting := other.startRefused(t, name, writing)
 			w.awaitRWListeners(t, name, 1)
 			mode(side.mode)
 			require.False(t, side.wrong.is(t, "forceUnlock", name))
 			require.True(t, l.Valid())
-			begin := time.Now()
-			require.True(t, side.right.is(t, "forceUnlock", name))
+			requireHeard(t, "Go after a forceUnlock of Java", wakes(t, func() { require.True(t, side.right.is(t, "forceUnlock", name)) }, waiting))
 			next := waiting.granted(t)
-			requireHeard(t, "Go after a forceUnlock of Java", []time.Duration{waiting.at.Sub(begin)})
 			lost := requireLost(t, l, lease+time.Second)
 			t.Logf("Lost fired %v after that; the lease is %v", lost.Round(time.Millisecond), lease)
 			require.Equal(t, rwRecord("write", next.HolderID()), w.record(t, name))
@@ -188,20 +181,12 @@ func TestReadWrite_ForceUnlock(t *testing.T) {
 		b.reads().lock(t, name)
 		mode("read")
 		waiting := w.startJavaSleep(t, c.writes(), name)
-		begin := time.Now()
-		force()
-		require.NoError(t, waiting.result(t))
-		requireHeard(t, "a Java writer after a ForceUnlock of Go", []time.Duration{waiting.at.Sub(begin)})
+		requireHeard(t, "a Java writer after a ForceUnlock of Go", wakes(t, func() { g.forces(t, name) }, waiting))
 		a.reads().requireNotOwner(t, name)
 		b.reads().requireNotOwner(t, name)
 		mode("write")
 		reads := []*call{w.startJavaSleep(t, a.reads(), name), w.startJavaSleep(t, b.reads(), name)}
-		begin = time.Now()
-		force()
-		for _, r := range reads {
-			require.NoError(t, r.result(t))
-			requireHeard(t, "a Java reader after a ForceUnlock of Go", []time.Duration{r.at.Sub(begin)})
-		}
+		requireHeard(t, "Java readers after a ForceUnlock of Go", wakes(t, func() { g.forces(t, name) }, reads...))
 		c.writes().requireNotOwner(t, name)
 		require.Equal(t, rwRecord("read", a.owner(t), b.owner(t)), w.record(t, name))
 		a.reads().unlock(t, name)

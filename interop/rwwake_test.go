@@ -15,7 +15,7 @@ const rwRounds = 7
 func TestReadWrite_LastJavaReaderWakesGoWriter(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g := w.goSide(t, lockmgr.Options{})
+		g := w.manager(t, lockmgr.Options{})
 		a, b := w.open(t, request{}).thread("a").reads(), w.open(t, request{}).thread("b").reads()
 		var took []time.Duration
 		for range rwRounds {
@@ -27,10 +27,8 @@ func TestReadWrite_LastJavaReaderWakesGoWriter(t *testing.T) {
 			a.unlock(t, name)
 			require.Equal(t, rwRecord("read", b.owner(t)), w.record(t, name))
 			require.False(t, waiting.over())
-			begin := time.Now()
-			b.unlock(t, name)
+			took = append(took, wakes(t, func() { b.unlock(t, name) }, waiting)...)
 			l := waiting.granted(t)
-			took = append(took, waiting.at.Sub(begin))
 			require.Equal(t, rwRecord("write", l.HolderID()), w.record(t, name))
 			unlock(t, l)
 		}
@@ -41,22 +39,19 @@ func TestReadWrite_LastJavaReaderWakesGoWriter(t *testing.T) {
 func TestReadWrite_LastGoReaderWakesJavaWriter(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g, other := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{})
+		g, other := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{})
 		java := w.open(t, request{}).thread("a").writes()
 		var took []time.Duration
 		for range rwRounds {
 			readers := []*lockmgr.Lock{
-				lock(t, g.Manager, name, reading), lock(t, g.Manager, name, reading),
-				lock(t, other.Manager, name, reading), lock(t, other.Manager, name, reading),
+				lock(t, g, name, reading), lock(t, g, name, reading),
+				lock(t, other, name, reading), lock(t, other, name, reading),
 			}
 			waiting := w.startJavaSleep(t, java, name)
 			unlock(t, readers[:3]...)
 			require.Equal(t, rwRecord("read", readers[3].HolderID()), w.record(t, name))
 			require.False(t, waiting.answered())
-			begin := time.Now()
-			unlock(t, readers[3])
-			require.NoError(t, waiting.result(t))
-			took = append(took, waiting.at.Sub(begin))
+			took = append(took, wakes(t, func() { unlock(t, readers[3]) }, waiting)...)
 			java.unlock(t, name)
 		}
 		requireWoken(t, "a Java writer after the last reader of Go", took)
@@ -67,7 +62,7 @@ func TestReadWrite_LastGoReaderWakesJavaWriter(t *testing.T) {
 func TestReadWrite_JavaWriterWakesGo(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		one, two := w.goSide(t, lockmgr.Options{}), w.goSide(t, lockmgr.Options{})
+		one, two := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{})
 		java := w.open(t, request{}).thread("a").writes()
 		var readers, writers []time.Duration
 		for range rwRounds {
@@ -76,24 +71,18 @@ func TestReadWrite_JavaWriterWakesGo(t *testing.T) {
 			waiting := []*wait{one.startRefused(t, name, reading), two.startRefused(t, name, reading)}
 			waiting = append(waiting, one.startQueued(t, name, reading), two.startQueued(t, name, reading))
 			w.awaitRWListeners(t, name, 2)
-			begin := time.Now()
-			java.unlock(t, name)
-			var all []*lockmgr.Lock
+			readers = append(readers, wakes(t, func() { java.unlock(t, name) }, waiting...)...) // all at a time
+			require.Equal(t, rwRecord("read", waiting[0].lock.HolderID(), waiting[1].lock.HolderID()), w.record(t, name))
 			for _, r := range waiting {
-				all = append(all, r.granted(t)) // all at a time
-				readers = append(readers, r.at.Sub(begin))
+				unlock(t, r.lock)
 			}
-			require.Equal(t, rwRecord("read", all[0].HolderID(), all[1].HolderID()), w.record(t, name))
-			unlock(t, all...)
 		}
 		for range rwRounds {
 			w.awaitFree(t, name)
 			java.lock(t, name)
 			waiting := one.startRefused(t, name, writing)
-			begin := time.Now()
-			java.unlock(t, name)
-			unlock(t, waiting.granted(t))
-			writers = append(writers, waiting.at.Sub(begin))
+			writers = append(writers, wakes(t, func() { java.unlock(t, name) }, waiting)...)
+			unlock(t, waiting.lock)
 		}
 		for range rwRounds {
 			w.awaitFree(t, name)
@@ -123,34 +112,26 @@ func TestReadWrite_JavaWriterWakesGo(t *testing.T) {
 func TestReadWrite_GoWriterWakesJava(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		g := w.goSide(t, lockmgr.Options{})
+		g := w.manager(t, lockmgr.Options{})
 		one, two := w.two(t)
 		threads := append(one.readers(3), two.readers(2)...)
 		writer := one.thread("writer").writes()
 		var readers, writers []time.Duration
 		for range rwRounds {
-			l := lock(t, g.Manager, name, writing)
+			l := lock(t, g, name, writing)
 			var waiting []*call
 			for _, j := range threads {
 				waiting = append(waiting, w.startJavaSleep(t, j, name))
 			}
-			begin := time.Now()
-			unlock(t, l)
-			for _, c := range waiting {
-				require.NoError(t, c.result(t)) // all at a time
-				readers = append(readers, c.at.Sub(begin))
-			}
+			readers = append(readers, wakes(t, func() { unlock(t, l) }, waiting...)...) // all at a time
 			for _, j := range threads {
 				j.unlock(t, name)
 			}
 		}
 		for range rwRounds {
-			l := lock(t, g.Manager, name, writing)
+			l := lock(t, g, name, writing)
 			waiting := w.startJavaSleep(t, writer, name)
-			begin := time.Now()
-			unlock(t, l)
-			require.NoError(t, waiting.result(t))
-			writers = append(writers, waiting.at.Sub(begin))
+			writers = append(writers, wakes(t, func() { unlock(t, l) }, waiting)...)
 			writer.unlock(t, name)
 		}
 		requireWoken(t, "Java readers after a writer of Go", readers)
@@ -190,10 +171,7 @@ func TestReadWrite_JavaMissesMessages(t *testing.T) {
 				w.awaitFree(t, name)
 				unlocks := takes(name)
 				waiting := w.startJavaWait(t, waiter, name)
-				begin := time.Now()
-				unlocks()
-				require.NoError(t, waiting.result(t))
-				if waiting.at.Sub(begin) > lease/2 {
+				if wakes(t, unlocks, waiting)[0] > lease/2 {
 					missed++
 				}
 				waiter.unlock(t, name)

@@ -189,6 +189,23 @@ func eventually(t testing.TB, cond func() bool, what func() string) {
 // background is the context of the tests' own commands.
 var background = context.Background()
 
+// A waiter waits for a lock: a *wait of Go, a *call of Java, or a *member of a fair queue.
+type waiter interface {
+	// got waits until the waiter has the lock, and returns since when.
+	got(t testing.TB) time.Time
+}
+
+// wakes does something that gives waiters their locks, and returns how long each waiter took.
+func wakes[W waiter](t testing.TB, do func(), waiters ...W) (took []time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	do()
+	for _, x := range waiters {
+		took = append(took, x.got(t).Sub(begin))
+	}
+	return took
+}
+
 // ---- the Go side
 
 // withLease returns options for a short lease on a slow machine.
@@ -196,8 +213,20 @@ func withLease(lease time.Duration) lockmgr.Options {
 	return lockmgr.Options{Lease: lease, CommandTimeout: 3 * lease / 10}
 }
 
-func (w *world) manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
+// A manager is one of holdfast, and how often it was refused a lock.
+type manager struct {
+	*lockmgr.Manager
+	refused *atomic.Int64
+}
+
+func (w *world) manager(t testing.TB, o lockmgr.Options) manager {
 	t.Helper()
+	refused := new(atomic.Int64)
+	o.Observer = func(e lockmgr.Event) {
+		if _, ok := e.(lockmgr.EventRefused); ok {
+			refused.Add(1)
+		}
+	}
 	addrs := []string{w.server.Addr()}
 	if w.cluster != nil {
 		addrs = w.cluster.Addrs()
@@ -207,24 +236,40 @@ func (w *world) manager(t testing.TB, o lockmgr.Options) *lockmgr.Manager {
 	}
 	m := redistest.Must(lockmgr.Dial(rueidis.ClientOption{InitAddress: addrs}, o))(t)
 	t.Cleanup(func() { assert.NoError(t, m.Close(background)) })
-	return m
-}
-
-// refusals counts how often a manager was refused a lock.
-func refusals(o *lockmgr.Options) *atomic.Int64 {
-	n := new(atomic.Int64)
-	o.Observer = func(e lockmgr.Event) {
-		if _, ok := e.(lockmgr.EventRefused); ok {
-			n.Add(1)
-		}
-	}
-	return n
+	return manager{m, refused}
 }
 
 // lock takes a lock that is free, or about to be.
-func lock(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
+func lock(t testing.TB, m manager, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 	t.Helper()
-	return faults.Take(t, m, name, opts...)
+	return faults.Take(t, m.Manager, name, opts...)
+}
+
+func unlock(t testing.TB, locks ...*lockmgr.Lock) {
+	t.Helper()
+	for _, l := range locks {
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+}
+
+// refuses checks that a lock can't be had, by one try.
+func (m manager) refuses(t testing.TB, name string, opts ...lockmgr.LockOption) {
+	t.Helper()
+	_, err := m.TryLock(t.Context(), name, opts...)
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+}
+
+// grants checks that a lock can be had, by one try.
+func (m manager) grants(t testing.TB, name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
+	t.Helper()
+	return redistest.Must(m.TryLock(t.Context(), name, opts...))(t)
+}
+
+// forces checks that a forced unlock removes a lock.
+func (m manager) forces(t testing.TB, name string) {
+	t.Helper()
+	was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
+	require.True(t, was)
 }
 
 // A wait is a goroutine's wait for a lock.
@@ -236,11 +281,16 @@ type wait struct {
 }
 
 // startWait begins to wait for a lock.
-func startWait(t testing.TB, m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *wait {
+func startWait(t testing.TB, m manager, name string, opts ...lockmgr.LockOption) *wait {
+	return start(func() (*lockmgr.Lock, error) { return m.Lock(t.Context(), name, opts...) })
+}
+
+// start has a goroutine make a call that waits for a lock.
+func start(take func() (*lockmgr.Lock, error)) *wait {
 	w := &wait{done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		w.lock, w.err = m.Lock(t.Context(), name, opts...)
+		w.lock, w.err = take()
 		w.at = time.Now()
 	}()
 	return w
@@ -259,9 +309,37 @@ func (w *wait) granted(t testing.TB) *lockmgr.Lock {
 	}
 }
 
-func (w *wait) over() bool {
+// startRefused begins to wait, and returns when Redis has refused it. No other goroutine of the
+// manager may wait for the lock already.
+func (m manager) startRefused(t testing.TB, name string, opts ...lockmgr.LockOption) *wait {
+	t.Helper()
+	before := m.refused.Load()
+	waiting := startWait(t, m, name, opts...)
+	eventually(t, func() bool { return m.refused.Load() > before }, func() string { return "Go is refused" })
+	require.False(t, waiting.over())
+	return waiting
+}
+
+// startQueued begins to wait behind other goroutines of the manager.
+func (m manager) startQueued(t testing.TB, name string, opts ...lockmgr.LockOption) *wait {
+	t.Helper()
+	n := m.Stats().Waiting + 1
+	waiting := startWait(t, m, name, opts...)
+	eventually(t, func() bool { return m.Stats().Waiting == n }, func() string { return "another goroutine waits" })
+	return waiting
+}
+
+func (w *wait) over() bool { return isClosed(w.done) }
+
+func (w *wait) got(t testing.TB) time.Time {
+	t.Helper()
+	w.granted(t)
+	return w.at
+}
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-w.done:
+	case <-c:
 		return true
 	default:
 		return false
