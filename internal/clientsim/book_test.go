@@ -40,7 +40,6 @@ type entry struct {
 	host *host
 	features
 	closing bool
-	closed  bool
 	killed  time.Time
 	until   map[string]time.Time // until when the records of a killed manager may live; "": others
 	excused bool                 // Close has said that it leaves something
@@ -716,8 +715,7 @@ func (b *book) closing(mgr *lockmgr.Manager) {
 func (b *book) closed(mgr *lockmgr.Manager, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := b.managers[mgr.ID()]
-	e.closed, e.excused = true, err != nil
+	b.managers[mgr.ID()].excused = err != nil
 	for _, p := range b.names {
 		for _, h := range p.holds {
 			if h.mgr == mgr.ID() {

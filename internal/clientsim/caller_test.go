@@ -87,9 +87,7 @@ func (w *world) one(r *rand.Rand) {
 	case a.kind == reader && r.IntN(4) == 0:
 		w.follow(m, mgr, a, r)
 	case a.kind == permits && r.IntN(2) == 0:
-		if h := w.lock(m, mgr, a); h != nil {
-			w.keep(h, a.hold, r)
-		}
+		w.keep(w.lock(m, mgr, a), a.hold, r)
 	case k&(owners|adopted) != 0 && r.IntN(12) == 0 && len(w.plainNames()) > 1:
 		w.cross(m, mgr, r)
 	case k&(owners|adopted) != 0 && a.kind != permits && r.IntN(6) == 0:
@@ -103,9 +101,7 @@ func (w *world) one(r *rand.Rand) {
 	case a.do && !a.once:
 		w.do(m, mgr, a, r)
 	default:
-		if h := w.lock(m, mgr, a); h != nil {
-			w.keep(h, a.hold, r)
-		}
+		w.keep(w.lock(m, mgr, a), a.hold, r)
 	}
 }
 
@@ -197,13 +193,11 @@ func (w *world) upgrade(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	o := read.lock.Owner()
 	up := a
 	up.kind, up.owner, up.once, up.wait, up.patience = writer, &o, true, -1, 0
-	if write := w.lock(m, mgr, up); write != nil {
-		w.keep(write, a.hold, r)
-	}
+	w.keep(w.lock(m, mgr, up), a.hold, r)
 	w.keep(read, a.hold/4, r)
 }
 
-// keep holds a lock for a while and gives it back.
+// keep holds a lock for a while and gives it back, unless it is nil.
 func (w *world) keep(h *hold, d time.Duration, r *rand.Rand) {
 	if h == nil {
 		return
@@ -235,10 +229,7 @@ func (w *world) wait(h *hold, d time.Duration, r *rand.Rand) {
 	case <-time.After(d):
 	case <-h.lock.Lost():
 		if r.IntN(2) == 0 {
-			select {
-			case <-time.After(d): // does not look
-			case <-w.stopped:
-			}
+			w.pause(d) // does not look
 		}
 	case <-w.stopped:
 	}
@@ -288,8 +279,7 @@ func (w *world) again(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 			f.Cancel()
 			w.book.leave(q, granted)
 		} else {
-			second := w.lock(m, mgr, a)
-			w.keep(second, a.hold, r)
+			w.keep(w.lock(m, mgr, a), a.hold, r)
 		}
 		w.keep(first, a.hold, r)
 		return
@@ -436,7 +426,9 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	defer cancel()
 	var got []*lockmgr.Lock
 	if all {
-		got, _ = awaitAll(futures.All(drop, fs...), ctx)
+		if locks, err := futures.All(drop, fs...).Await(ctx); err == nil {
+			got = locks
+		}
 	} else if l, err := futures.Any(drop, fs...).Await(ctx); err == nil {
 		got = append(got, l)
 	}
@@ -458,15 +450,6 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	for _, h := range holds {
 		w.keep(h, w.set.hold/10, r)
 	}
-}
-
-// awaitAll returns what a caller takes from All: nothing if it failed.
-func awaitAll(f *futures.Future[[]*lockmgr.Lock], ctx context.Context) ([]*lockmgr.Lock, error) {
-	locks, err := f.Await(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return locks, nil
 }
 
 func (w *world) force(m *machine, mgr *lockmgr.Manager, name string, r *rand.Rand) {
@@ -518,10 +501,7 @@ func (w *world) planHot(r *rand.Rand) {
 						}
 						continue
 					}
-					select {
-					case <-time.After(nap + time.Duration(r.Int64N(int64(ms)))):
-					case <-w.stopped:
-					}
+					w.pause(nap + time.Duration(r.Int64N(int64(ms))))
 					valid := w.book.unlocking(h, 0)
 					_, err := h.lock.UnlockAsync().Await(w.ctx)
 					w.book.unlocked(h, valid, err)

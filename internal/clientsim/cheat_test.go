@@ -28,14 +28,9 @@ const (
 
 // planCheat has the server cheat again and again.
 func (w *world) planCheat() {
-	for _, s := range w.servers {
-		s.cheat = w.cheat
-	}
 	r := stream(w.seed, 11)
 	for at := time.Duration(0); w.cheat != "" && at < w.set.life; at += time.Duration(r.Int64N(int64(4 * sec))) {
-		w.after(at, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(at, func() {
 			for _, name := range w.names {
 				v := w.keysOf(name).Get(name)
 				switch {
@@ -43,9 +38,7 @@ func (w *world) planCheat() {
 					delete(w.keysOf(name).Values, name)
 				case w.cheat == haunted && v != nil:
 					v := v.Copy()
-					w.after(w.set.lease, func() {
-						w.mu.Lock()
-						defer w.mu.Unlock()
+					w.afterwards(w.set.lease, func() {
 						if w.keysOf(name).Get(name) == nil {
 							v.End = nowMs() + time.Hour.Milliseconds()
 							w.keysOf(name).Values[name] = v
@@ -57,14 +50,21 @@ func (w *world) planCheat() {
 			}
 			if w.cheat == stopping {
 				w.servers[0].stopped++
-				w.after(4*sec, func() {
-					w.mu.Lock()
-					defer w.mu.Unlock()
+				w.afterwards(4*sec, func() {
 					w.servers[0].resume()
 				})
 			}
 		})
 	}
+}
+
+// allBut returns all oracles but one, to be ignored.
+func allBut(oracle string) map[string]bool {
+	ignore := make(map[string]bool)
+	for _, name := range oracles {
+		ignore[name] = name != oracle
+	}
+	return ignore
 }
 
 func TestOracles_NoticeCheats(t *testing.T) {
@@ -92,13 +92,9 @@ func TestOracles_NoticeCheats(t *testing.T) {
 	} {
 		t.Run(c.cheat, func(t *testing.T) {
 			for _, want := range c.oracles {
-				ignore := make(map[string]bool)
-				for _, name := range oracles {
-					ignore[name] = name != want
-				}
 				noticed := false
 				for seed := uint64(1); seed <= 300 && !noticed; seed++ {
-					res := runSeed(t, options{seed: seed, only: c.only, ignore: ignore, cheat: c.cheat})
+					res := runSeed(t, options{seed: seed, only: c.only, ignore: allBut(want), cheat: c.cheat})
 					noticed = res.violation != nil
 				}
 				require.True(t, noticed, want)
@@ -168,11 +164,7 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 	} {
 		t.Run(c.oracle, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ignore := make(map[string]bool)
-				for _, name := range oracles {
-					ignore[name] = name != c.oracle
-				}
-				o := options{seed: 1, only: restart, ignore: ignore}
+				o := options{seed: 1, only: restart, ignore: allBut(c.oracle)}
 				w := newWorld(o, drawSettings(o.seed, o.only, o.off))
 				w.connect()
 				m := w.machines[0]

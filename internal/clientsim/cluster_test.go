@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
@@ -245,7 +247,7 @@ func (s *server) replicate(c *conn) {
 			}
 		}
 		at := later(now, r.cutOff).Add(s.w.set.lag)
-		if s.cheat == lying {
+		if s.w.cheat == lying {
 			at = at.Add(time.Hour)
 		}
 		if n := len(r.behind); n > 0 {
@@ -261,7 +263,7 @@ func (s *server) replicate(c *conn) {
 func (s *server) acked(offset int64) (n int64) {
 	for _, r := range s.replicas {
 		r.catchUp(time.Now().Add(-s.w.set.lag))
-		if r.offset >= offset || s.cheat == lying {
+		if r.offset >= offset || s.w.cheat == lying {
 			n++
 		}
 	}
@@ -391,11 +393,6 @@ func queueOf(name string) string { return "redisson_lock_queue:{" + name + "}" }
 func takenOf(name string) string { return "{" + name + "}:timeout" }
 
 func permitPrefix(mgr string) string {
-	out := make([]byte, 0, 8)
-	digits := strings.ReplaceAll(mgr, "-", "")
-	for i := 0; i < 16; i += 2 {
-		n, _ := strconv.ParseUint(digits[i:i+2], 16, 8)
-		out = append(out, byte(n))
-	}
-	return string(out)
+	id := uuid.MustParse(mgr)
+	return string(id[:8])
 }

@@ -3,6 +3,7 @@ package clientsim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/luaserver"
@@ -83,9 +84,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	case stall:
 		w.note(cutOff, h, "", lasts)
 		w.tracef("FAULT stall: host %d for %v", h.index, lasts)
-		for _, c := range h.conns {
-			c.up.hold, c.down.hold = later(c.up.hold, now.Add(lasts)), later(c.down.hold, now.Add(lasts))
-		}
+		h.stall(now.Add(lasts))
 		h.excuse(lasts)
 	case cut:
 		w.tracef("FAULT cut: host %d", h.index)
@@ -94,22 +93,15 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	case partition:
 		w.note(cutOff, h, "", lasts)
 		w.tracef("FAULT partition: host %d for %v", h.index, lasts)
-		for _, c := range h.conns {
-			c.up.hold, c.down.hold = later(c.up.hold, now.Add(lasts)), later(c.down.hold, now.Add(lasts))
-		}
+		h.stall(now.Add(lasts))
 		h.blackh++
 		h.fallSilent()
 		h.excuse(lasts)
-		w.after(lasts, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(lasts, func() {
 			w.tracef("fault ends: partition of host %d", h.index)
 			h.blackh--
 			h.speak()
-			if h.blackh == 0 && h.opened != nil {
-				close(h.opened)
-				h.opened = nil
-			}
+			h.open()
 		})
 	case refuse:
 		w.tracef("FAULT refuse: host %d for %v", h.index, lasts)
@@ -117,9 +109,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		h.fallSilent()
 		h.excuse(lasts)
 		w.cutAll(h, r.IntN(2) == 0)
-		w.after(lasts, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(lasts, func() {
 			w.tracef("fault ends: host %d may connect", h.index)
 			h.down--
 			h.speak()
@@ -147,9 +137,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.tracef("FAULT noperm: host %d may not touch %q for %v", h.index, name, lasts)
 		h.refused[name]++
 		w.trouble(kind, h, name, lasts)
-		w.after(lasts, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(lasts, func() {
 			w.tracef("fault ends: host %d may touch %q", h.index, name)
 			h.refused[name]--
 		})
@@ -158,9 +146,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.note(noMemory, nil, "", lasts)
 		w.trouble(kind, nil, "", lasts)
 		w.fill(1)
-		w.after(lasts, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(lasts, func() {
 			w.tracef("fault ends: the servers have memory")
 			w.fill(-1)
 		})
@@ -176,9 +162,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		}
 		put := keys.Values[name]
 		w.trouble(kind, nil, name, lasts)
-		w.after(lasts, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(lasts, func() {
 			srv := w.serverOf(name) // its slot may have moved, with a copy of the value
 			if now := srv.keys.Values[name]; now == put || now != nil && now.Equal(put) {
 				w.tracef("fault ends: %q is removed without a message", name)
@@ -195,9 +179,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.tracef("FAULT badcounter: %q for %v", name, lasts)
 		keys.Values[key] = &value{Kind: luaserver.List}
 		w.trouble(kind, nil, name, lasts)
-		w.after(lasts, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
+		w.afterwards(lasts, func() {
 			keys := w.keysOf(name) // its slot may have moved
 			if now := keys.Values[key]; now == nil || now.Kind != luaserver.List {
 				return // a failover has brought an earlier one back
@@ -240,9 +222,7 @@ func (w *world) stopServer(lasts time.Duration) {
 		h.fallSilent()
 		h.excuse(lasts)
 	}
-	w.after(lasts, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	w.afterwards(lasts, func() {
 		for _, h := range w.hosts {
 			h.speak()
 		}
@@ -269,12 +249,9 @@ func (w *world) trouble(kind kinds, h *host, name string, lasts time.Duration) {
 // troubled reports whether a name had a fault of some kinds in a span, or so shortly before it that
 // its effects remain. w.mu is held.
 func (w *world) troubled(set kinds, h *host, name string, in span) bool {
-	for _, t := range w.troubles {
-		if t.kind&set != 0 && (t.name == "" || t.name == name) && (t.host == nil || h == nil || t.host == h) && t.overlaps(in) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.troubles, func(t trouble) bool {
+		return t.kind&set != 0 && (t.name == "" || t.name == name) && (t.host == nil || h == nil || t.host == h) && t.overlaps(in)
+	})
 }
 
 func (s span) overlaps(o span) bool { return !s.from.After(o.to) && !s.to.Before(o.from) }
@@ -287,14 +264,7 @@ func (h *host) excuse(lasts time.Duration) {
 }
 
 // disturbed reports whether a host was disturbed in a span. w.mu is held.
-func (h *host) disturbed(in span) bool {
-	for _, e := range h.excuses {
-		if e.overlaps(in) {
-			return true
-		}
-	}
-	return false
-}
+func (h *host) disturbed(in span) bool { return slices.ContainsFunc(h.excuses, in.overlaps) }
 
 // troubledSince reports whether a name had a fault of its own between an instant and now.
 func (w *world) troubledSince(name string, at time.Time) bool {
@@ -325,6 +295,21 @@ func (w *world) disturbedSince(h *host, at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return h.disturbed(span{at, time.Now()})
+}
+
+// stall holds what the connections of a host carry.
+func (h *host) stall(until time.Time) {
+	for _, c := range h.conns {
+		c.up.hold, c.down.hold = later(c.up.hold, until), later(c.down.hold, until)
+	}
+}
+
+// open lets dials through, unless a partition lasts.
+func (h *host) open() {
+	if h.blackh == 0 && h.opened != nil {
+		close(h.opened)
+		h.opened = nil
+	}
 }
 
 func (h *host) fallSilent() {

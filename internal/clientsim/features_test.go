@@ -1,9 +1,6 @@
 package clientsim
 
-import (
-	"math/bits"
-	"strings"
-)
+import "math/bits"
 
 // A feature is something that a request can meet in its life. Faults live where two features meet,
 // so the book counts for each pair how many runs met both. A new feature joins this list first.
@@ -113,12 +110,6 @@ func (s features) each(do func(feature)) {
 	for ; s != 0; s &= s - 1 {
 		do(feature(bits.TrailingZeros64(uint64(s))))
 	}
-}
-
-func (s features) String() string {
-	var out []string
-	s.each(func(f feature) { out = append(out, f.String()) })
-	return strings.Join(out, ", ")
 }
 
 // upTo returns the features from first to last.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,8 +79,8 @@ type packet struct {
 }
 
 func (q *queue) send(p packet) {
-	if n := len(q.packets); n > 0 && p.at.Before(q.packets[n-1].at) {
-		p.at = q.packets[n-1].at
+	if n := len(q.packets); n > 0 {
+		p.at = later(p.at, q.packets[n-1].at)
 	}
 	q.packets = append(q.packets, p)
 	q.schedule()
@@ -89,10 +90,7 @@ func (q *queue) schedule() {
 	if q.timer != nil || len(q.packets) == 0 {
 		return
 	}
-	at := q.packets[0].at
-	if q.hold.After(at) {
-		at = q.hold
-	}
+	at := later(q.packets[0].at, q.hold)
 	q.timer = time.AfterFunc(time.Until(at), q.arrive)
 }
 
@@ -270,12 +268,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.closed = true
-	for i, other := range c.from.conns {
-		if other == c {
-			c.from.conns = append(c.from.conns[:i], c.from.conns[i+1:]...)
-			break
-		}
-	}
+	c.from.conns = slices.DeleteFunc(c.from.conns, func(o *conn) bool { return o == c })
 	c.lose()
 	if !c.broken {
 		c.up.send(packet{at: time.Now().Add(c.from.delay(c.rng))})
@@ -318,10 +311,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 
 func (c *conn) SetReadDeadline(t time.Time) error { return c.SetDeadline(t) }
 func (c *conn) SetWriteDeadline(time.Time) error  { return nil }
-func (c *conn) LocalAddr() net.Addr               { return simAddr{} }
-func (c *conn) RemoteAddr() net.Addr              { return simAddr{} }
+func (c *conn) LocalAddr() net.Addr               { return simAddr }
+func (c *conn) RemoteAddr() net.Addr              { return simAddr }
 
-type simAddr struct{}
-
-func (simAddr) Network() string { return "sim" }
-func (simAddr) String() string  { return "sim:0" }
+var simAddr = &net.UnixAddr{Net: "sim", Name: "sim:0"}

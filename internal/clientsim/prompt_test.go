@@ -288,9 +288,7 @@ func (v *walker) unlock(x *wish) {
 // settle takes the locks out of the futures that have them.
 func (v *walker) settle() {
 	v.waiting = slices.DeleteFunc(v.waiting, func(x *wish) bool {
-		select {
-		case <-x.future.Done():
-		default:
+		if !isClosed(x.future.Done()) {
 			return false
 		}
 		var err error

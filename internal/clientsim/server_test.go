@@ -25,8 +25,6 @@ type server struct {
 	w      *world
 	index  int
 	trails map[string]*trail // by holder ID
-	tracef func(format string, args ...any)
-	cheat  string
 
 	replicas []*replica
 	outages  []outage
@@ -45,7 +43,7 @@ type arrival struct {
 func newServer(w *world, index int) *server {
 	s := &server{
 		w: w, index: index, keys: newKeyspace(), known: make(map[string]*luaserver.Script), trails: make(map[string]*trail),
-		subscribers: make(map[string][]*conn), tracef: w.tracef, apart: make(map[*host]keyspace),
+		subscribers: make(map[string][]*conn), apart: make(map[*host]keyspace),
 	}
 	for range w.set.replicas {
 		s.replicas = append(s.replicas, &replica{keys: newKeyspace()})
@@ -130,7 +128,7 @@ func (s *server) command(c *conn, args []string) []byte {
 	case "PING":
 		return resp.Append(nil, status("PONG"))
 	case "SUBSCRIBE", "SSUBSCRIBE":
-		if s.cheat == unsubscribed {
+		if s.w.cheat == unsubscribed {
 			return resp.Append(nil, failure("ERR not now"))
 		}
 		if c.from.mute {
@@ -204,7 +202,7 @@ func (s *server) eval(c *conn, name string, args []string) any {
 	if script == nil {
 		return failure("NOSCRIPT No matching script. Please use EVAL.")
 	}
-	if s.cheat == divided {
+	if s.w.cheat == divided {
 		if s.apart[c.from].Keyspace == nil {
 			s.apart[c.from] = newKeyspace()
 		}
@@ -222,7 +220,7 @@ func (s *server) eval(c *conn, name string, args []string) any {
 	})
 	s.follow(c, script.Name, keys, args[3+n:], out)
 	s.noteDenial(script.Name, keys[0], args[3+n:], out)
-	s.tracef("  server: %s script %.6s keys %q args %q: %v", c, script.SHA, keys, args[3+n:], out)
+	s.w.tracef("  server: %s script %.6s keys %q args %q: %v", c, script.SHA, keys, args[3+n:], out)
 	return out
 }
 

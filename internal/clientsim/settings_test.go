@@ -79,9 +79,6 @@ var kindNames = []string{
 	"replicated", "clustered", "fail", "move", "latedial", "full",
 }
 
-// known are the kinds with known failures, which no seed has unless -only asks for them.
-const known kinds = 0
-
 // disasters are the kinds that strike at an instant and last for a time.
 const disasters = late | stall | cut | partition | refuse | stop | restart | noPerm | badKey | badCounter | foreign |
 	slowLog | slowObserver | kill | fail | move | full
@@ -199,7 +196,6 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	}
 
 	// Kinds are switched off after all draws above, so that these stay the same.
-	s.kinds &^= known
 	if only != 0 {
 		s.kinds = only
 	}

@@ -1,9 +1,11 @@
 package clientsim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -77,9 +79,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 	if dies {
 		return
 	}
-	w.after(hold, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	w.afterwards(hold, func() {
 		s := w.serverOf(name)
 		if !slices.ContainsFunc(s.keys.names(name), func(f string) bool { return strings.HasPrefix(f, id) }) {
 			return
@@ -118,9 +118,7 @@ func (w *world) strangeWait(r *rand.Rand, s *server, name, id string) {
 	s.replicate(nil)
 	w.strangers = append(w.strangers, stranger{name, span{now, now.Add(lasts)}})
 	w.seen[redisson.String()]++
-	w.after(lasts, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	w.afterwards(lasts, func() {
 		s := w.serverOf(name)
 		w.tracef("a stranger gives up %q", name)
 		s.plain([]string{"ZREM", deadlines, id})
@@ -151,13 +149,8 @@ func (w *world) trailOf(name, id string) *trail {
 // permitHolder returns the bytes with which the IDs of the permits of a hold begin.
 func permitHolder(id string) string {
 	mgr, number, _ := strings.Cut(id, ":")
-	var n uint64
-	fmt.Sscan(number, &n)
-	out := []byte(permitPrefix(mgr))
-	for shift := 40; shift >= 0; shift -= 8 {
-		out = append(out, byte(n>>shift))
-	}
-	return string(out)
+	n, _ := strconv.ParseUint(number, 10, 64)
+	return permitPrefix(mgr) + string(binary.BigEndian.AppendUint64(nil, n)[2:])
 }
 
 // takenAt returns when a script first took a hold or passed it on, or zero.

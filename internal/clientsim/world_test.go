@@ -159,6 +159,15 @@ func (w *world) after(d time.Duration, f func()) {
 	})
 }
 
+// afterwards is after, with w.mu held while f runs.
+func (w *world) afterwards(d time.Duration, f func()) {
+	w.after(d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		f()
+	})
+}
+
 // spawn runs a call on a goroutine that the end waits for.
 func (w *world) spawn(f func()) {
 	w.calls.Add(1)
@@ -219,16 +228,11 @@ func (w *world) live() {
 // settle waits until all requests have an answer.
 func (w *world) settle() bool {
 	w.tracef("the end begins: no new requests, no new faults")
-	done := make(chan struct{})
-	go func() { w.calls.Wait(); close(done) }()
 	// The last faults end within 30 s. Then a record may stand in the way for its lease, holders
 	// come one after the other, and polls are rare.
 	limit := 40*sec + w.recovery + 4*w.set.lease + w.set.retry + w.book.longest() + time.Minute
 	w.after(40*sec+w.recovery, w.sweep)
-	select {
-	case <-done:
-	case <-w.stopped:
-	case <-time.After(limit):
+	if !w.await(&w.calls, limit) {
 		w.book.promise14d("%v after the last request: %s", limit, w.book.pending())
 	}
 	return !w.failed()
@@ -349,11 +353,8 @@ func (w *world) tearDown() {
 	w.over = true
 	for _, h := range w.hosts {
 		w.cutAll(h, false)
-		if h.opened != nil {
-			close(h.opened)
-			h.opened = nil
-		}
 		h.blackh = 0
+		h.open()
 	}
 	w.mu.Unlock()
 	gone, cancel := context.WithCancelCause(context.Background())
