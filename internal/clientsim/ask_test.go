@@ -214,6 +214,41 @@ func (a *ask) part(name string) (kind feature) {
 	return kind
 }
 
+// each calls do with each option of a request, its value, and what a manager is given for it, if
+// anything.
+func (a *ask) each(do func(f feature, value any, given ...lockmgr.LockOption)) {
+	if a.once {
+		do(tryOnce, true)
+	}
+	if a.wait >= 0 && !a.once {
+		do(maxWait, a.wait, lockmgr.MaxWait(a.wait))
+	}
+	if a.byOption {
+		do(waitContext, true) // see arguments
+	}
+	if a.lease > 0 {
+		do(fixedLease, a.lease, lockmgr.FixedLease(a.lease))
+	}
+	if a.keepFor > 0 {
+		do(keepFor, a.keepFor, lockmgr.KeepFor(a.keepFor))
+	}
+	if a.takeOver != "" {
+		do(takesOver, a.takeOver, lockmgr.TakeOver(a.takeOver))
+	}
+	if a.bound > 0 {
+		do(maxHold, a.bound, lockmgr.MaxHold(a.bound))
+	}
+	if a.fenced {
+		do(tokens, true, lockmgr.Fenced())
+	}
+	if a.note != "" {
+		do(note, a.note, lockmgr.Note(a.note))
+	}
+	if a.owner != nil {
+		do(asOwner, *a.owner, lockmgr.AsOwner(*a.owner))
+	}
+}
+
 func (a *ask) options() (out []lockmgr.LockOption) {
 	switch a.kind {
 	case reader:
@@ -223,89 +258,24 @@ func (a *ask) options() (out []lockmgr.LockOption) {
 	case fair:
 		out = append(out, lockmgr.Fair())
 	}
-	if a.wait >= 0 && !a.once {
-		out = append(out, lockmgr.MaxWait(a.wait))
-	}
-	if a.lease > 0 {
-		out = append(out, lockmgr.FixedLease(a.lease))
-	}
-	if a.keepFor > 0 {
-		out = append(out, lockmgr.KeepFor(a.keepFor))
-	}
-	if a.takeOver != "" && a.kind == plain && !a.leads {
-		out = append(out, lockmgr.TakeOver(a.takeOver))
-	}
-	if a.bound > 0 {
-		out = append(out, lockmgr.MaxHold(a.bound))
-	}
-	if a.fenced {
-		out = append(out, lockmgr.Fenced())
-	}
-	if a.note != "" {
-		out = append(out, lockmgr.Note(a.note))
-	}
-	if a.owner != nil {
-		out = append(out, lockmgr.AsOwner(*a.owner))
-	}
+	a.each(func(_ feature, _ any, given ...lockmgr.LockOption) { out = append(out, given...) })
 	return append(out, a.contrary...)
 }
 
 // features are those that a request has from the beginning.
 func (a *ask) features() features {
 	s := featuresOf(a.kind)
-	for f, is := range map[feature]bool{
-		maxWait: a.wait >= 0 && !a.once, tryOnce: a.once, fixedLease: a.lease > 0, maxHold: a.bound > 0, keepFor: a.keepFor > 0, tokens: a.fenced,
-		asOwner: a.owner != nil, note: a.note != "", waitContext: a.byOption, takesOver: a.takeOver != "",
-	} {
-		if is {
-			s.add(f)
-		}
-	}
+	a.each(func(f feature, _ any, _ ...lockmgr.LockOption) { s.add(f) })
 	return s
 }
 
 func (a *ask) String() string {
-	s := fmt.Sprintf("%v %q hold=%v", a.kind, a.name, a.hold)
-	if a.n > 0 {
-		s += fmt.Sprintf(" n=%d", a.n)
-	}
-	if a.do {
-		s += " do"
-	}
-	if a.once {
-		s += " once"
-	}
-	if a.wait >= 0 {
-		s += fmt.Sprintf(" wait=%v", a.wait)
-	}
-	if a.patience > 0 {
-		s += fmt.Sprintf(" patience=%v", a.patience)
-	}
-	if a.byOption {
-		s += " waitcontext"
-	}
-	if a.lease > 0 {
-		s += fmt.Sprintf(" lease=%v", a.lease)
-	}
-	if a.keepFor > 0 {
-		s += fmt.Sprintf(" keepfor=%v", a.keepFor)
-	}
-	if a.takeOver != "" {
-		s += " takeover=" + a.takeOver
-	}
-	if a.bound > 0 {
-		s += fmt.Sprintf(" maxhold=%v", a.bound)
-	}
-	if a.fenced {
-		s += " fenced"
-	}
-	if a.owner != nil {
-		s += fmt.Sprintf(" owner=%v", *a.owner)
-	}
+	s := fmt.Sprintf("%v %q n=%d hold=%v do=%v patience=%v", a.kind, a.name, a.n, a.hold, a.do, a.patience)
+	a.each(func(f feature, value any, _ ...lockmgr.LockOption) { s += fmt.Sprintf(" %v=%v", f, value) })
 	return s
 }
 
-// seq is the key of a request in the context that the observer gets.
+// A requestKey is the key of a request in the context that the observer gets.
 type requestKey struct{}
 
 func (q *request) context(ctx context.Context) context.Context {

@@ -25,10 +25,9 @@ type book struct {
 	seq      int
 	grants   int
 	doubts   []doubt
-	records  map[string]*sighting
-	lives    map[string]time.Time // since when a record has more life than its holders want
-	ids      map[string]*hold     // by holder ID
-	all      []*request           // for the table of features, at most mostTold
+	states   map[string]sighting // see lasts
+	ids      map[string]*hold    // by holder ID
+	all      []*request          // for the table of features, at most mostTold
 }
 
 // mostTold bounds the requests of one world that the table of features has.
@@ -54,23 +53,46 @@ type pages struct {
 	token    int64      // the largest of those told before tokenAt
 	newToken int64      // the largest
 	tokenAt  time.Time
-	busy     time.Time // when a caller last asked for it or had it
-	counts   map[string]int
-	last     map[string]time.Time // the last grant of each manager
-	ended    map[string]time.Time // the last end of a hold of each manager
-	held     map[string]time.Time // when a manager was last seen to hold it while the server was silent
-	exempted map[string]time.Time // until when a forced unlock explains what a manager does
-	forces   int                  // under way
-	free     time.Time            // since when it is free though somebody waits
-	kept     time.Time            // until when KeepFor keeps it taken
-	keptFrom time.Time            // when the newest of these was granted
+	busy     time.Time         // when a caller last asked for it or had it
+	shares   map[string]*share // by manager
+	forces   int               // under way
+	kept     time.Time         // until when KeepFor keeps it taken
+	keptFrom time.Time         // when the newest of these was granted
 	keptBy   *hold
-	wanted   map[string]bool      // the holder IDs that a request may take over
-	wrote    time.Time            // when a writer last asked for it, had it or had gone
-	keptMost time.Time            // the latest instant until which anything may keep it
-	gave     map[string]time.Time // when a caller of each manager last began to give it back
-	newestOf map[string]*hold     // of each manager, given back or not
-	weakened time.Time            // when a forced unlock, or a loss of data, last ended what was kept
+	wanted   map[string]bool // the holder IDs that a request may take over
+	wrote    time.Time       // when a writer last asked for it, had it or had gone
+	keptMost time.Time       // the latest instant until which anything may keep it
+	weakened time.Time       // when a forced unlock, or a loss of data, last ended what was kept
+}
+
+// all returns the requests without an answer and those of holds.
+func (p *pages) all() []*request {
+	all := slices.Clone(p.requests)
+	for _, h := range p.holds {
+		all = append(all, h.request)
+	}
+	return all
+}
+
+// A share is what one manager has of a name.
+type share struct {
+	grants   int
+	newest   *hold     // given back or not
+	granted  time.Time // the last one
+	gave     time.Time // when a caller last began to give one back
+	ended    time.Time // the last end of a hold
+	held     time.Time // when the manager was last seen to hold it while the server was silent
+	exempted time.Time // until when a forced unlock explains what the manager does
+}
+
+// of returns what a manager has of a name.
+func (p *pages) of(mgr string) *share {
+	s := p.shares[mgr]
+	if s == nil {
+		s = new(share)
+		p.shares[mgr] = s
+	}
+	return s
 }
 
 // A request is one request of a caller.
@@ -128,15 +150,14 @@ type doubt struct {
 	at            time.Time
 }
 
-// A sighting is a record that no caller has.
+// A sighting is the state in which an oracle has found a name.
 type sighting struct {
-	field string
+	state string
 	since time.Time
 }
 
 func newBook(w *world) *book {
-	return &book{w: w, managers: make(map[string]*entry), names: make(map[string]*pages), records: make(map[string]*sighting),
-		lives: make(map[string]time.Time), ids: make(map[string]*hold)}
+	return &book{w: w, managers: make(map[string]*entry), names: make(map[string]*pages), states: make(map[string]sighting), ids: make(map[string]*hold)}
 }
 
 func (b *book) add(mgr *lockmgr.Manager, m *machine) {
@@ -148,10 +169,7 @@ func (b *book) add(mgr *lockmgr.Manager, m *machine) {
 func (b *book) of(name string) *pages {
 	p := b.names[name]
 	if p == nil {
-		p = &pages{
-			counts: make(map[string]int), last: make(map[string]time.Time), ended: make(map[string]time.Time),
-			exempted: make(map[string]time.Time), held: make(map[string]time.Time), gave: make(map[string]time.Time), newestOf: make(map[string]*hold), wanted: make(map[string]bool),
-		}
+		p = &pages{shares: make(map[string]*share), wanted: make(map[string]bool)}
 		b.names[name] = p
 	}
 	return p
@@ -293,7 +311,7 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 		p := b.of(name)
 		// A reply that was under way when a forced unlock ran, and a lock that is passed on in
 		// memory then, are lost already.
-		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.exempted[q.mgr]) || q.forcedUnseen
+		h.exempt = h.exempt || p.forces > 0 || q.told.Before(p.of(q.mgr).exempted) || q.forcedUnseen
 		for _, o := range p.holds {
 			if o.mgr == q.mgr && o.lock.Owner() == l.Owner() {
 				re, own = re || o.part(name) == q.part(name), true
@@ -313,9 +331,9 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 	}
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
-		p.counts[q.mgr]++
-		p.newestOf[q.mgr] = h
-		p.last[q.mgr] = q.told
+		s := p.of(q.mgr)
+		s.grants++
+		s.newest, s.granted = h, q.told
 		p.holds = append(p.holds, h)
 		if q.keepFor > 0 {
 			p.keptMost = later(p.keptMost, q.told.Add(q.keepFor))
@@ -386,7 +404,7 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 	h.over = true
 	b.w.mu.Lock()
 	h.parts(func(name string, _ feature) {
-		b.of(name).gave[h.mgr] = time.Now()
+		b.of(name).of(h.mgr).gave = time.Now()
 		if h.struck || h.exempt && !b.w.recorded(name, h.mgr) {
 			b.grace(b.of(name), h.mgr, h.host) // it may be passed on
 		}
@@ -418,7 +436,7 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 				o.extends = later(o.extends, b.ends(h, h.end.Add(-b.w.set.lease)))
 			}
 		}
-		p.busy, p.ended[h.mgr] = h.end, h.end
+		p.busy, p.of(h.mgr).ended = h.end, h.end
 		if errors.Is(err, lockmgr.ErrLeaseLost) && p.keptBy != nil && p.keptBy.lock.Owner() == h.lock.Owner() {
 			p.weakened, p.kept = h.end, time.Time{} // the lease of the hold was over before a command told of a re-entry
 		}
@@ -691,7 +709,7 @@ func (b *book) grace(p *pages, id string, h *host) {
 	if h.disturbed(span{now.Add(-w.set.lease), now}) {
 		d += w.set.lease
 	}
-	p.exempted[id] = later(p.exempted[id], now.Add(d))
+	p.of(id).exempted = later(p.of(id).exempted, now.Add(d))
 }
 
 func (b *book) closing(mgr *lockmgr.Manager) {
@@ -699,14 +717,9 @@ func (b *book) closing(mgr *lockmgr.Manager) {
 	defer b.mu.Unlock()
 	b.managers[mgr.ID()].closing = true
 	for _, p := range b.names {
-		for _, q := range p.requests {
+		for _, q := range p.all() {
 			if q.mgr == mgr.ID() {
 				q.met.add(closed)
-			}
-		}
-		for _, h := range p.holds {
-			if h.mgr == mgr.ID() {
-				h.met.add(closed)
 			}
 		}
 	}
@@ -752,8 +765,8 @@ func (b *book) excused(fields []string) bool {
 
 func (b *book) isExcused(fields []string) bool {
 	return slices.ContainsFunc(fields, func(f string) bool {
-		id, _, _ := strings.Cut(f, ":")
-		return b.managers[id] != nil && b.managers[id].excused
+		e := b.managers[managerOf(f)]
+		return e != nil && e.excused
 	})
 }
 
@@ -762,11 +775,8 @@ func (b *book) longest() (d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.names {
-		for _, q := range p.requests {
+		for _, q := range p.all() {
 			d += q.hold + q.keepFor + sec
-		}
-		for _, h := range p.holds {
-			d += h.hold + h.keepFor + sec
 		}
 	}
 	return d

@@ -139,7 +139,7 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 			for range 30 {
 				w.pause(sec)
 				w.book.mu.Lock()
-				p.counts[h.mgr] += 10
+				p.of(h.mgr).grants += 10
 				w.book.mu.Unlock()
 			}
 		}},

@@ -102,7 +102,7 @@ func (b *book) promise2b(h *hold, own bool) {
 		gone, is := w.gone[record{name, h.mgr}]
 		var sought time.Time // the record, at the earliest
 		if kind != reader && h.passed && (h.fenced || b.handsFirst(p, h)) {
-			sought = p.gave[h.mgr]
+			sought = p.of(h.mgr).gave
 		}
 		if h.fenced {
 			sought = later(sought, h.issued)
@@ -121,7 +121,7 @@ func (b *book) promise2b(h *hold, own bool) {
 // handsFirst reports whether the lock of a hold, which was just passed on in memory, was passed on
 // for the first time since its manager has it. w.mu is held.
 func (b *book) handsFirst(p *pages, h *hold) bool {
-	before := p.newestOf[h.mgr]
+	before := p.of(h.mgr).newest
 	if before == nil {
 		return false
 	}
@@ -285,17 +285,30 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	}
 	keys := w.keysOf(name)
 	life := keys.life(name)
+	state := "longer"
 	if life <= want.Sub(now)+w.spare()+sec || w.kindOf(name) == permits || keys.Get(name) == nil || !b.calm(name, now) {
-		delete(b.lives, name)
-		return
+		state = ""
 	}
-	if b.lives[name].IsZero() {
-		b.lives[name] = now
-	}
-	if now.Sub(b.lives[name]) > sec+2*w.set.timeout {
+	if b.lasts("promise7b", name, state, now) > sec+2*w.set.timeout {
 		w.fail("promise7b", "the record %q of %q lives for another %v, and %d that hold it want no more than %v", keys.names(name), name, life,
 			len(p.holds), want.Sub(now))
 	}
+}
+
+// lasts returns for how long an oracle has found a name in one state, at each look. An empty state is
+// none.
+func (b *book) lasts(oracle, name, state string, now time.Time) time.Duration {
+	key := oracle + " of " + name
+	before, seen := b.states[key]
+	switch {
+	case state == "":
+		delete(b.states, key)
+	case seen && before.state == state:
+		return now.Sub(before.since)
+	default:
+		b.states[key] = sighting{state, now}
+	}
+	return 0
 }
 
 // calm reports whether a record that lives for too long can't be explained. w.mu is held.
@@ -353,40 +366,32 @@ func (b *book) promise8b(now time.Time) {
 	defer w.mu.Unlock()
 	limit := w.set.lease + w.set.lease/8 + 2*w.set.timeout + sec
 	for name := range b.names {
-		keys := w.keysOf(name)
-		v := keys.Get(name)
-		if v == nil || v.Kind != luaserver.Hash {
-			delete(b.records, name)
-			continue
-		}
-		// Another reader may share the record. What a late command has left there ends with the
-		// record.
-		shared := slices.ContainsFunc(v.Fields, func(f luaserver.Field) bool {
-			id, _, _ := strings.Cut(f.Name, ":")
-			return b.wanted(name, id)
-		})
-		if shared || w.hasRevived(name) {
-			delete(b.records, name)
-			continue
-		}
-		field := v.Fields[len(v.Fields)-1].Name
-		id, _, _ := strings.Cut(field, ":")
-		e := b.managers[id]
-		if e == nil || e.excused || strings.HasSuffix(field, ":kept") || now.Before(b.of(name).keptMost.Add(sec)) ||
-			e.host.disturbed(span{now.Add(-often), now}) || w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) {
-			delete(b.records, name)
-			continue
-		}
-		s := b.records[name]
-		if s == nil || s.field != field {
-			b.records[name] = &sighting{field, now}
-			continue
-		}
-		if now.Sub(s.since) > limit {
-			w.fail("promise8b", "nobody wants %q, and its record %q is there for %v and lives for another %v", name, v.Fields, now.Sub(s.since),
+		if d := b.lasts("promise8b", name, b.unwanted(name, now), now); d > limit {
+			keys := w.keysOf(name)
+			w.fail("promise8b", "nobody wants %q, and its record %q is there for %v and lives for another %v", name, keys.Get(name).Fields, d,
 				keys.life(name))
 		}
 	}
+}
+
+// unwanted returns the newest field of a record that no caller wants, or "". w.mu is held.
+func (b *book) unwanted(name string, now time.Time) string {
+	w := b.w
+	v := w.keysOf(name).Get(name)
+	if v == nil || v.Kind != luaserver.Hash || w.hasRevived(name) {
+		return ""
+	}
+	// Another reader may share the record. What a late command has left there ends with the record.
+	if slices.ContainsFunc(v.Fields, func(f luaserver.Field) bool { return b.wanted(name, managerOf(f.Name)) }) {
+		return ""
+	}
+	field := v.Fields[len(v.Fields)-1].Name
+	e := b.managers[managerOf(field)]
+	if e == nil || e.excused || strings.HasSuffix(field, ":kept") || now.Before(b.of(name).keptMost.Add(sec)) ||
+		e.host.disturbed(span{now.Add(-often), now}) || w.troubled(noPerm, e.host, name, span{now.Add(-w.recovery), now}) {
+		return ""
+	}
+	return field
 }
 
 // promise8c: nothing is left but the counters of tokens and of free permits, once late commands
@@ -461,10 +466,10 @@ func (b *book) promise9a(q *request, now time.Time) {
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == q.mgr && !h.over && h.lock.Valid() }) {
-			p.held[q.mgr] = now
+			p.of(q.mgr).held = now
 			held = true
 		}
-		since = later(since, p.held[q.mgr])
+		since = later(since, p.of(q.mgr).held)
 	})
 	if held {
 		return
@@ -565,8 +570,7 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 	}
 	// A release that runs late keeps the name for that much longer.
 	late := func(f string) bool {
-		id, _, _ := strings.Cut(f, ":")
-		e := b.managers[id]
+		e := b.managers[managerOf(f)]
 		return e == nil || e.host.disturbed(span{p.keptFrom, now})
 	}
 	kept := false
@@ -740,7 +744,7 @@ func (b *book) silent(q *request) bool {
 	silent := q.host.silent > 0 && !q.host.silentFrom.After(q.issued) && q.alone && took > w.set.timeout+6*w.slowest()+100*ms
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
-		silent = silent && len(p.holds) == 0 && p.ended[q.mgr].Before(q.issued)
+		silent = silent && len(p.holds) == 0 && p.of(q.mgr).ended.Before(q.issued)
 	})
 	return silent
 }
@@ -768,8 +772,8 @@ func (b *book) onlyReads(q *request) bool {
 			return false
 		}
 	}
-	for mgr := range p.last {
-		if mgr != q.mgr {
+	for mgr, s := range p.shares {
+		if mgr != q.mgr && s.grants > 0 {
 			return false // it may still be subscribed, or be taken for a subscriber
 		}
 	}

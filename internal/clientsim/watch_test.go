@@ -97,15 +97,15 @@ func (p *pages) without(q *request) time.Time {
 	if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == q.mgr }) {
 		return time.Now()
 	}
-	return later(later(q.issued, p.last[q.mgr]), p.ended[q.mgr])
+	return later(later(q.issued, p.of(q.mgr).granted), p.of(q.mgr).ended)
 }
 
 // grantsSince counts the grants of other managers since the last one of a request's own.
 func (b *book) grantsSince(p *pages, q *request) int {
 	n := 0
-	for id, c := range p.counts {
+	for id, s := range p.shares {
 		if id != q.mgr {
-			n += c
+			n += s.grants
 		}
 	}
 	return n - p.before(q, n)
@@ -114,7 +114,7 @@ func (b *book) grantsSince(p *pages, q *request) int {
 // before remembers how many there were when a request was first looked at, or when its manager was
 // last granted the name.
 func (p *pages) before(q *request, n int) int {
-	if q.base == 0 || q.baseAt.Before(p.last[q.mgr]) {
+	if q.base == 0 || q.baseAt.Before(p.of(q.mgr).granted) {
 		q.base, q.baseAt = n+1, time.Now()
 	}
 	return q.base - 1
@@ -163,16 +163,13 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 		return q.kind != set && !b.collected(q) && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
 	})
 	held := slices.ContainsFunc(p.holds, func(h *hold) bool { return h.lock.Valid() })
+	state := "free"
 	if !waiting || held || w.keysOf(name).Get(name) != nil || w.crowded.After(now) ||
 		w.troubled(ofNames&^foreign, nil, name, span{now.Add(-limit), now}) {
-		p.free = time.Time{}
-		return
+		state = ""
 	}
-	if p.free.IsZero() {
-		p.free = now
-	}
-	if now.Sub(p.free) > limit {
-		w.fail("promise14a", "%q is free for %v, and %d wait for it, #%d of machine %d first", name, now.Sub(p.free), len(p.requests),
+	if d := b.lasts("promise14a", name, state, now); d > limit {
+		w.fail("promise14a", "%q is free for %v, and %d wait for it, #%d of machine %d first", name, d, len(p.requests),
 			p.requests[0].seq, p.requests[0].m.index)
 	}
 }
