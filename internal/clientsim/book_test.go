@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/luaserver"
@@ -15,11 +14,10 @@ import (
 )
 
 // A book records the requests of callers and their results. The oracles compare it with the server.
-// Its mutex is locked before that of the world.
+// The mutex of the world guards it.
 type book struct {
 	w *world
 
-	mu       sync.Mutex
 	managers map[string]*entry // by ID
 	names    map[string]*pages
 	seq      int
@@ -161,8 +159,8 @@ func newBook(w *world) *book {
 }
 
 func (b *book) add(mgr *lockmgr.Manager, m *machine) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.managers[mgr.ID()] = &entry{m: m, host: m.place(), features: b.w.managerFeatures(), granted: make(map[*server]bool)}
 }
 
@@ -178,8 +176,8 @@ func (b *book) of(name string) *pages {
 // ask notes a request, just before it is made.
 func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 	now := time.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.seq++
 	e := b.managers[mgr.ID()]
 	q := &request{ask: a, seq: b.seq, m: m, host: e.host, mgr: mgr.ID(), issued: now, cancels: a.patience > 0}
@@ -213,8 +211,6 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 
 // keyless reports whether nothing of a name is on the server.
 func (w *world) keyless(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	keys := w.keysOf(name)
 	return keys.Get(name) == nil && keys.Get(queueOf(name)) == nil
 }
@@ -222,8 +218,8 @@ func (w *world) keyless(name string) bool {
 // leave notes that a caller has gone without a look at the answer. There was one if granted is
 // true.
 func (b *book) leave(q *request, granted bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.w.tracef("machine %d: #%d is cancelled (granted: %v)", q.m.index, q.seq, granted)
 	if granted {
 		q.met.add(cancelledAfter)
@@ -237,8 +233,8 @@ func (b *book) leave(q *request, granted bool) {
 // mayDrop notes a request of an All or Any. What drops its lock unlocks it, so KeepFor keeps the
 // name.
 func (b *book) mayDrop(q *request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	if p := b.of(q.name); q.keepFor > 0 {
 		p.keptMost = later(p.keptMost, q.issued.Add(q.wait+q.keepFor+2*b.w.set.timeout))
 	}
@@ -246,12 +242,12 @@ func (b *book) mayDrop(q *request) {
 
 // untaken notes that All or Any has given back the lock of a request, if there was one.
 func (b *book) untaken(q *request) {
-	b.mu.Lock()
+	b.w.mu.Lock()
 	granted := q.observed
 	if granted {
 		q.met.add(neverTaken)
 	}
-	b.mu.Unlock()
+	b.w.mu.Unlock()
 	b.leave(q, false)
 }
 
@@ -278,8 +274,8 @@ func (p *pages) endKeeping(q *request) {
 
 // answered notes the result of a request. It returns a hold if that is a lock.
 func (b *book) answered(q *request, l *lockmgr.Lock, err error) *hold {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.remove(q)
 	if !b.managers[q.mgr].killed.IsZero() {
 		q.end = q.told
@@ -372,8 +368,8 @@ func inOrder(q *request) bool { return q.kind == plain || q.kind == fair }
 
 // drawKept draws the ID of a hold for which a name is kept, or "".
 func (b *book) drawKept(r *rand.Rand, name string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	p := b.of(name)
 	if p.keptBy == nil || !p.keptBy.over || time.Now().After(p.kept) || r.IntN(3) > 0 {
 		return ""
@@ -395,21 +391,19 @@ func (q *request) leastLease() time.Duration {
 
 // unlocking notes that a caller is about to give a lock back. It reports whether the lock is valid.
 func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	if !b.managers[h.mgr].killed.IsZero() {
 		return false
 	}
 	b.promise3a(h)
 	h.over = true
-	b.w.mu.Lock()
 	h.parts(func(name string, _ feature) {
 		b.of(name).of(h.mgr).gave = time.Now()
 		if h.struck || h.exempt && !b.w.recorded(name, h.mgr) {
 			b.grace(b.of(name), h.mgr, h.host) // it may be passed on
 		}
 	})
-	b.w.mu.Unlock()
 	if valid = h.lock.Valid(); valid && time.Since(h.told) < ms {
 		h.met.add(unlockedAtOnce)
 	} else if valid {
@@ -421,8 +415,8 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 
 // unlocked notes the result of Unlock.
 func (b *book) unlocked(h *hold, valid bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	if !b.managers[h.mgr].killed.IsZero() {
 		return
 	}
@@ -452,14 +446,14 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 
 // extending notes a call of Extend, which may take effect whatever it returns.
 func (b *book) extending(h *hold, d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	h.extends = later(h.extends, time.Now().Add(d+b.w.set.timeout))
 }
 
 func (b *book) extended(h *hold, d time.Duration, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.w.tracef("machine %d: #%d extends %q by %v: %v", h.m.index, h.seq, h.name, d, err)
 	if !b.managers[h.mgr].killed.IsZero() {
 		return
@@ -473,8 +467,8 @@ func (b *book) extended(h *hold, d time.Duration, err error) {
 
 // killed notes that the process of a manager is no more.
 func (b *book) killed(mgr *lockmgr.Manager) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	now := time.Now()
 	e := b.managers[mgr.ID()]
 	e.killed, e.excused, e.until = now, true, map[string]time.Time{"": now.Add(b.w.set.lease)}
@@ -503,12 +497,10 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 		if p.keptBy != nil && p.keptBy.mgr == mgr.ID() {
 			e.until[name] = later(e.until[name], p.kept)
 		}
-		b.w.mu.Lock()
 		until, end := later(e.until[name], e.until[""]), now.Add(b.w.keysOf(name).life(name))
 		if b.w.recorded(name, mgr.ID()) && end.After(until) {
 			e.until[name] = until.Add(min(end.Sub(until), b.w.spare()))
 		}
-		b.w.mu.Unlock()
 		p.keptMost = later(p.keptMost, e.until[name])
 		p.holds = slices.DeleteFunc(p.holds, func(h *hold) bool { return h.mgr == mgr.ID() })
 		p.requests = slices.DeleteFunc(p.requests, func(q *request) bool { return q.mgr == mgr.ID() })
@@ -516,17 +508,11 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 	}
 }
 
-// dataLost notes that a failover has lost what the server knew of some names. b.mu is held.
-func (b *book) dataLost() {
-	b.w.mu.Lock()
-	names := b.w.lostData
-	b.w.lostData = nil
-	b.w.mu.Unlock()
-	for _, name := range names {
-		p := b.of(name)
-		b.exempt(p)
-		p.weakened, p.kept, p.token, p.newToken = time.Now(), time.Time{}, 0, 0
-	}
+// dataLost notes that a failover has lost what the server knew of a name.
+func (b *book) dataLost(name string) {
+	p := b.of(name)
+	b.exempt(p)
+	p.weakened, p.kept, p.token, p.newToken = time.Now(), time.Time{}, 0, 0
 }
 
 // ends returns until when the record of a hold may live if nobody renews it from now on.
@@ -543,8 +529,8 @@ func (b *book) ends(h *hold, now time.Time) time.Time {
 
 // permitsOf returns the IDs of the permits of some hold of a name.
 func (b *book) permitsOf(name string, r *rand.Rand) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	if p := b.of(name); b.w.kindOf(name) == permits && len(p.holds) > 0 {
 		return p.holds[r.IntN(len(p.holds))].lock.PermitIDs()
 	}
@@ -561,8 +547,8 @@ func (b *book) event(e lockmgr.Event) {
 	if !ok {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	q.seenAt = g.At
 	if q.observed = true; b.w.set.kinds&slowObserver == 0 {
 		q.met.add(b.way(q, g))
@@ -584,8 +570,6 @@ func (b *book) way(q *request, g lockmgr.EventGranted) feature {
 			return joined
 		}
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
 	t := b.w.trailOf(q.name, g.Owner)
 	switch {
 	case g.Reentry:
@@ -605,8 +589,8 @@ func (b *book) way(q *request, g lockmgr.EventGranted) feature {
 // forcing notes a forced unlock just before the call: from now on every present hold of the name
 // may be lost.
 func (b *book) forcing(name string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.w.tracef("forced unlock of %q", name)
 	p := b.of(name)
 	p.forces++
@@ -618,8 +602,6 @@ func (b *book) forcing(name string) string {
 // hears notes which holds end with a forced unlock that their managers hear of.
 func (b *book) hears(p *pages, name string) {
 	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	now := time.Now()
 	for _, h := range p.holds {
 		recent := span{now.Add(-5*sec - w.set.timeout), now}
@@ -668,8 +650,8 @@ func permitsTaken(keys keyspace, name, mgr string) (n int) {
 
 // forced notes the end of the call. A hold that began later must not be lost.
 func (b *book) forced(name string, m *machine, there bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.w.tracef("machine %d: forced unlock of %q: %v %v", m.index, name, there, err)
 	p := b.of(name)
 	if there || err != nil {
@@ -685,9 +667,6 @@ func (b *book) forced(name string, m *machine, there bool, err error) {
 }
 
 func (b *book) exempt(p *pages) {
-	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, h := range p.holds {
 		if h.exempt, h.struck = true, true; h.struckAt.IsZero() {
 			h.struckAt = time.Now()
@@ -713,8 +692,8 @@ func (b *book) grace(p *pages, id string, h *host) {
 }
 
 func (b *book) closing(mgr *lockmgr.Manager) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.managers[mgr.ID()].closing = true
 	for _, p := range b.names {
 		for _, q := range p.all() {
@@ -726,8 +705,8 @@ func (b *book) closing(mgr *lockmgr.Manager) {
 }
 
 func (b *book) closed(mgr *lockmgr.Manager, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	b.managers[mgr.ID()].excused = err != nil
 	for _, p := range b.names {
 		for _, h := range p.holds {
@@ -747,8 +726,6 @@ var outcomes = map[error]string{
 }
 
 func (w *world) see(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for is, name := range outcomes {
 		if errors.Is(err, is) {
 			w.seen[name]++
@@ -756,13 +733,7 @@ func (w *world) see(err error) {
 	}
 }
 
-// excused reports whether a record is one that Close has reported as left.
-func (b *book) excused(fields []string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.isExcused(fields)
-}
-
+// isExcused reports whether a record is one that Close has reported as left.
 func (b *book) isExcused(fields []string) bool {
 	return slices.ContainsFunc(fields, func(f string) bool {
 		e := b.managers[managerOf(f)]
@@ -772,8 +743,8 @@ func (b *book) isExcused(fields []string) bool {
 
 // longest is how long the holders that remain may take, one after the other.
 func (b *book) longest() (d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	for _, p := range b.names {
 		for _, q := range p.all() {
 			d += q.hold + q.keepFor + sec
@@ -783,8 +754,8 @@ func (b *book) longest() (d time.Duration) {
 }
 
 func (b *book) pending() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	var out []string
 	for name, p := range b.names {
 		for _, q := range p.requests {
@@ -811,14 +782,12 @@ func (b *book) unanswered(q *request) bool {
 
 // heardFrom notes that the servers of a request have answered its manager.
 func (b *book) heardFrom(q *request) {
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
 	q.parts(func(name string, _ feature) { b.managers[q.mgr].granted[b.w.serverOf(name)] = true })
 }
 
 // meet notes a feature of a request.
 func (b *book) meet(q *request, f feature) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	q.met.add(f)
 }

@@ -161,9 +161,9 @@ func (w *world) contradict(m *machine, mgr *lockmgr.Manager, a ask) {
 	} else {
 		l, err = q.lock(ctx, mgr)
 	}
-	w.book.mu.Lock()
+	w.mu.Lock()
 	w.book.promise13b(q, err)
-	w.book.mu.Unlock()
+	w.mu.Unlock()
 	if err != nil {
 		w.book.leave(q, false)
 		return
@@ -209,9 +209,9 @@ func (w *world) keep(h *hold, d time.Duration, r *rand.Rand) {
 // hold holds a lock for a while.
 func (w *world) hold(h *hold, d time.Duration, r *rand.Rand) {
 	if r.IntN(4) == 0 {
-		w.book.mu.Lock()
+		w.mu.Lock()
 		h.ctx = h.lock.Context(w.ctx)
-		w.book.mu.Unlock()
+		w.mu.Unlock()
 	}
 	if w.set.kinds&extending != 0 && r.IntN(3) == 0 {
 		w.wait(h, d/2, r)

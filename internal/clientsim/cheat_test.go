@@ -119,28 +119,28 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 			w.pause(4 * often)
 		}},
 		{"promise2a", func(w *world, h *hold) {
-			w.book.mu.Lock()
+			w.mu.Lock()
 			h.heard, h.struckAt = time.Now().Add(-time.Minute), time.Now().Add(-time.Minute)
-			w.book.mu.Unlock()
+			w.mu.Unlock()
 			w.pause(2 * often)
 		}},
 		{"promise2b", func(w *world, h *hold) {
 			w.mu.Lock()
 			w.gone[record{h.name, h.mgr}] = time.Now().Add(-time.Minute)
-			w.mu.Unlock()
 			w.book.promise2b(h, false)
+			w.mu.Unlock()
 		}},
 		{"promise14c", func(w *world, h *hold) {
 			q := &request{m: w.machines[1], host: w.machines[1].host, mgr: w.machines[1].manager.ID(), issued: time.Now(), ask: ask{name: h.name, wait: -1}}
-			w.book.mu.Lock()
+			w.mu.Lock()
 			p := w.book.of(h.name)
 			p.requests = append(p.requests, q)
-			w.book.mu.Unlock()
+			w.mu.Unlock()
 			for range 30 {
 				w.pause(sec)
-				w.book.mu.Lock()
+				w.mu.Lock()
 				p.of(h.mgr).grants += 10
-				w.book.mu.Unlock()
+				w.mu.Unlock()
 			}
 		}},
 		{"promise14d", func(w *world, h *hold) {
@@ -155,9 +155,9 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 		}},
 		{"promise7a", func(w *world, h *hold) {
 			e := w.book.managers[h.mgr]
-			w.book.mu.Lock()
+			w.mu.Lock()
 			e.killed, e.host = time.Now(), &host{w: w} // another host, of which no command comes
-			w.book.mu.Unlock()
+			w.mu.Unlock()
 			w.pause(2*w.set.lease + 5*sec)
 		}},
 		{"promise13b", func(w *world, h *hold) { w.book.promise13b(h.request, nil) }},

@@ -320,13 +320,14 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 			best = o
 		}
 	}
+	var lost []string
 	w.tracef("FAULT fail: server %d, %d of %d changes are lost", s.index, s.offset-best.offset, s.offset)
 	for _, name := range w.names {
 		if w.serverOf(name) == s {
 			w.note(failover, nil, name, 0)
 			// Replicas count for a slot that has moved from the next renewal on.
 			if w.set.acks == 0 && s.offset > best.offset || best.offset < w.movedIn[slotOf(name)] {
-				w.lostData = append(w.lostData, name)
+				lost = append(lost, name)
 			}
 			delete(w.movedIn, slotOf(name))
 			had := s.keys.names(name)
@@ -353,6 +354,9 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 			}
 		}
 		h.excuse(0)
+	}
+	for _, name := range lost {
+		w.book.dataLost(name)
 	}
 }
 

@@ -57,11 +57,6 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		w.machines[r.IntN(len(w.machines))].die(r)
 		return
 	}
-	if kind == fail {
-		w.book.mu.Lock()
-		defer w.book.mu.Unlock()
-		defer w.book.dataLost()
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys := w.keysOf(name)
@@ -266,10 +261,9 @@ func (h *host) excuse(lasts time.Duration) {
 // disturbed reports whether a host was disturbed in a span. w.mu is held.
 func (h *host) disturbed(in span) bool { return slices.ContainsFunc(h.excuses, in.overlaps) }
 
-// troubledSince reports whether a name had a fault of its own between an instant and now.
+// troubledSince reports whether a name had a fault of its own between an instant and now. w.mu is
+// held.
 func (w *world) troubledSince(name string, at time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return w.troubled(ofNames, nil, name, span{at, time.Now()})
 }
 
@@ -290,10 +284,8 @@ func (w *world) note(f feature, h *host, name string, lasts time.Duration) {
 // onTheWay is how long commands that were under way when a process died may still run.
 func (w *world) onTheWay() time.Duration { return w.set.timeout + 6*w.slowest() }
 
-// disturbedSince reports whether a host was disturbed between an instant and now.
-func (w *world) disturbedSince(h *host, at time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// disturbedSince reports whether a host was disturbed between an instant and now. w.mu is held.
+func (h *host) disturbedSince(at time.Time) bool {
 	return h.disturbed(span{at, time.Now()})
 }
 

@@ -40,8 +40,6 @@ func (b *book) promise1(h *hold) {
 			w.fail("promise1", "#%d of machine %d (%v) and #%d of machine %d (%v) both have %q, as %s and %s, for another %v and %v", o.seq,
 				o.m.index, o.kind, h.seq, h.m.index, h.kind, name, o.lock.HolderID(), h.lock.HolderID(), o.lock.Remaining(), h.lock.Remaining())
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		for _, f := range w.keysOf(name).names(name) {
 			if strings.HasPrefix(f, strangerID) && !h.exempt && !(kind == reader && !strings.HasSuffix(f, ":write")) {
 				w.fail("promise1", "#%d of machine %d has %q, and %s has it too", h.seq, h.m.index, name, f)
@@ -58,7 +56,6 @@ func (b *book) promise2a(h *hold, now time.Time) {
 	}
 	b.look("promise2a", h.request)
 	slack := w.set.timeout + 12*w.slowest() + 2*often
-	w.mu.Lock()
 	forbidden := false
 	h.parts(func(name string, _ feature) {
 		forbidden = forbidden || w.troubled(noPerm, h.host, name, span{h.struckAt.Add(-slack), now}) // nobody can look for the record
@@ -66,17 +63,16 @@ func (b *book) promise2a(h *hold, now time.Time) {
 			h.goneAt = now // the forced unlock may have run late, or another one may have removed the record
 		}
 	})
-	w.mu.Unlock()
 	if forbidden {
 		return
 	}
-	if !h.heard.IsZero() && now.Sub(h.heard) > slack && !w.disturbedSince(h.host, h.heard) {
+	if !h.heard.IsZero() && now.Sub(h.heard) > slack && !h.host.disturbedSince(h.heard) {
 		w.fail("promise2a", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
 			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
 	}
 	renewed := w.set.lease*2/5 + slack + sec
 	gone := !h.goneAt.IsZero() && h.kind != permits
-	if gone && now.Sub(h.goneAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !w.disturbedSince(h.host, h.struckAt) {
+	if gone && now.Sub(h.goneAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !h.host.disturbedSince(h.struckAt) {
 		w.fail("promise2a", "#%d of machine %d was lost to a forced unlock %v ago, and is valid for another %v", h.seq, h.m.index,
 			now.Sub(h.goneAt), h.lock.Remaining())
 	}
@@ -97,8 +93,6 @@ func (b *book) promise2b(h *hold, own bool) {
 	b.look("promise2b", h.request)
 	h.parts(func(name string, kind feature) {
 		p := b.of(name)
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		gone, is := w.gone[record{name, h.mgr}]
 		var sought time.Time // the record, at the earliest
 		if kind != reader && h.passed && (h.fenced || b.handsFirst(p, h)) {
@@ -135,8 +129,6 @@ func (b *book) promise3a(h *hold) {
 	if h.exempt || h.over {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	left := h.lock.Remaining()
 	if left <= 0 {
 		return
@@ -250,8 +242,6 @@ func (b *book) promise6c(h *hold) {
 // promise7a: what a dead process had is free when its lease ends.
 func (b *book) promise7a(now time.Time) {
 	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for id, e := range b.managers {
 		if e.killed.IsZero() {
 			continue
@@ -271,8 +261,6 @@ func (b *book) promise7a(now time.Time) {
 // promise7b: a record lives no longer than those who hold it want.
 func (b *book) promise7b(name string, p *pages, now time.Time) {
 	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	want := later(now.Add(w.set.lease), p.keptMost)
 	for _, h := range p.holds {
 		b.look("promise7b", h.request)
@@ -362,8 +350,6 @@ func (b *book) promise8a(q *request) {
 // promise8b: a record that no caller wants ends within its lease.
 func (b *book) promise8b(now time.Time) {
 	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	limit := w.set.lease + w.set.lease/8 + 2*w.set.timeout + sec
 	for name := range b.names {
 		if d := b.lasts("promise8b", name, b.unwanted(name, now), now); d > limit {
@@ -398,13 +384,11 @@ func (b *book) unwanted(name string, now time.Time) string {
 // have run and leases have ended.
 func (b *book) promise8c() {
 	w := b.w
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
 	for _, q := range b.all {
 		b.look("promise8c", q)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, s := range w.servers {
 		for key := range s.keys.Values {
 			v := s.keys.Get(key)
@@ -513,8 +497,6 @@ func (b *book) promise10(q *request) {
 	}
 	b.look("promise10", q)
 	p := b.of(q.name)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	in := span{q.issued.Add(-2 * sec), q.told}
 	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.host.disturbed(in) || w.strangerAt(q.name, in) ||
 		w.troubled(ofNames, nil, q.name, in) || b.managers[q.mgr].closing {
@@ -548,7 +530,7 @@ func (b *book) keeps(p *pages, now time.Time) bool {
 	w := b.w
 	slack := w.set.lease/50 + 8*w.slowest() + 100*ms // from the grant to its answer
 	return now.Before(p.kept.Add(-slack)) && p.weakened.Before(p.keptFrom) && p.keptBy.over && !errors.Is(p.keptBy.lock.Err(), lockmgr.ErrLeaseLost) &&
-		!w.disturbedSince(p.keptBy.host, p.keptFrom) && !b.managers[p.keptBy.mgr].closing && b.managers[p.keptBy.mgr].killed.IsZero() &&
+		!p.keptBy.host.disturbedSince(p.keptFrom) && !b.managers[p.keptBy.mgr].closing && b.managers[p.keptBy.mgr].killed.IsZero() &&
 		!w.troubledSince(p.keptBy.name, p.keptFrom)
 }
 
@@ -561,8 +543,6 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 	settled := w.set.timeout + 8*w.slowest() // the release may follow a renewal that is under way
 	keeps := p.keptBy != nil && !p.keptBy.end.IsZero() && now.Sub(p.keptBy.end) > settled && b.keeps(p, now)
 	keeps = keeps && !slices.ContainsFunc(p.requests, func(q *request) bool { return q.takeOver != "" }) // else it may be taken over
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	keys := w.keysOf(name)
 	if left := p.kept.Sub(now) - w.set.lease/50 - 8*w.slowest() - 100*ms; keeps && keys.life(name) >= 0 && keys.life(name) < left {
 		w.fail("promise11b", "#%d of machine %d keeps %q for another %v, and the record %q lives for %v", p.keptBy.seq, p.keptBy.m.index, name, left,
@@ -601,8 +581,6 @@ func (b *book) promise12a(h *hold) {
 		return
 	}
 	b.look("promise12a", h.request)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	h.parts(func(name string, kind feature) {
 		s, n := w.serverOf(name), 0
 		for _, r := range s.replicas {
@@ -626,8 +604,6 @@ func (b *book) promise12b(h *hold) {
 		return
 	}
 	b.look("promise12b", h.request)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	left, now := h.lock.Remaining(), time.Now()
 	if left <= 0 {
 		return
@@ -660,8 +636,6 @@ func (b *book) promise12b(h *hold) {
 func (b *book) promise13a(q *request, err error) {
 	w := b.w
 	b.look("promise13a", q)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	in := span{q.issued.Add(-w.recovery), q.told}
 	if w.set.kinds&fail != 0 {
 		in.from = time.Time{} // a replica may bring back what a trouble had left

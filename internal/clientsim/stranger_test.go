@@ -153,10 +153,8 @@ func permitHolder(id string) string {
 	return permitPrefix(mgr) + string(binary.BigEndian.AppendUint64(nil, n)[2:])
 }
 
-// takenAt returns when a script first took a hold or passed it on, or zero.
+// takenAt returns when a script first took a hold or passed it on, or zero. w.mu is held.
 func (w *world) takenAt(h *hold) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if t := w.trailOf(h.name, h.lock.HolderID()); t != nil {
 		return t.first
 	}

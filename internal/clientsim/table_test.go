@@ -50,8 +50,6 @@ func (t *table) merge(o *table) {
 
 // sheet returns which features have met in the world. All has ended.
 func (b *book) sheet() *sheet {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
 	now := time.Now()

@@ -12,7 +12,7 @@ const often = 200 * ms
 // watch checks what must hold at every instant, until the world ends.
 func (b *book) watch() {
 	for b.w.pause(often + 137*time.Nanosecond) {
-		b.mu.Lock()
+		b.w.mu.Lock()
 		now := time.Now()
 		for name, p := range b.names {
 			for _, h := range p.holds {
@@ -26,7 +26,7 @@ func (b *book) watch() {
 		b.promise14b()
 		b.promise7a(now)
 		b.promise8b(now)
-		b.mu.Unlock()
+		b.w.mu.Unlock()
 	}
 }
 
@@ -52,8 +52,6 @@ func (b *book) watchHold(h *hold, now time.Time) {
 // mayLose reports whether anything explains a loss.
 func (b *book) mayLose(h *hold, now time.Time) bool {
 	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	in := span{now.Add(-w.set.lease - sec), now}
 	troubled := false
 	h.parts(func(name string, _ feature) {
@@ -66,9 +64,6 @@ func (b *book) mayLose(h *hold, now time.Time) bool {
 }
 
 func (b *book) watchRequests(p *pages, now time.Time) {
-	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, q := range p.requests {
 		b.promise9a(q, now)
 		b.promise14c(p, q, now)
@@ -152,8 +147,6 @@ func (b *book) promise14e(p *pages, q *request, now time.Time) {
 // promise14a: a free lock is granted soon to somebody who waits.
 func (b *book) promise14a(name string, p *pages, now time.Time) {
 	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	limit := 3*sec + 12*w.slowest() + 2*w.set.timeout + 4*w.set.ackTime
 	if w.kindOf(name) == fair {
 		limit += 10 * sec // the places of a process that has died, and those of others

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -65,7 +64,7 @@ type world struct {
 	stopped chan struct{} // closed by the first violation, and by the end
 	calls   sync.WaitGroup
 
-	mu        sync.Mutex     // of the network, the server and what follows
+	mu        sync.Mutex     // of the book, the network, the server and what follows
 	servers   []*server      // one, or the masters of a cluster
 	slots     map[uint16]int // which have moved, and to which server
 	movedAt   map[uint16]time.Time
@@ -73,8 +72,7 @@ type world struct {
 	strangers []stranger
 	hosts     []*host
 	troubles  []trouble
-	mets      []met    // troubles, for the table of features
-	lostData  []string // names whose data a failover has lost
+	mets      []met // troubles, for the table of features
 	// revived are the holders, by name, that a failover has brought back: the release is among the
 	// changes that it lost.
 	revived  map[string][]string
@@ -242,38 +240,27 @@ func (w *world) settle() bool {
 // that a Close has said it leaves, or that a failover has brought back, and permits. They would stand in the
 // way for a day.
 func (w *world) sweep() {
-	w.returnPermits()
-	w.mu.Lock()
-	left, revived := make(map[string][]string), make(map[string]bool)
-	for _, srv := range w.servers {
-		for key := range srv.keys.Values {
-			if srv.keys.life(key) > w.set.lease {
-				left[key], revived[key] = srv.keys.names(key), w.hasRevived(key)
-			}
-		}
-	}
-	w.mu.Unlock()
-	maps.DeleteFunc(left, func(key string, fields []string) bool { return !w.book.excused(fields) && !revived[key] })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, fields := range left {
-		if keys := w.keysOf(key); slices.Equal(fields, keys.names(key)) {
+	w.returnPermits()
+	for _, srv := range w.servers {
+		for key := range srv.keys.Values {
+			fields := srv.keys.names(key)
+			if srv.keys.life(key) <= w.set.lease || !w.book.isExcused(fields) && !w.hasRevived(key) {
+				continue
+			}
 			w.tracef("the record %q of %q is removed", fields, key)
-			delete(keys.Values, key)
+			delete(srv.keys.Values, key)
 			for _, f := range fields { // a reader has a key of its own
-				delete(keys.Values, "{"+key+"}:"+f+":rwlock_timeout:1")
+				delete(srv.keys.Values, "{"+key+"}:"+f+":rwlock_timeout:1")
 			}
 		}
 	}
 }
 
 // returnPermits lets the permits of processes that were killed expire, and those that a Close has
-// said it leaves.
+// said it leaves. w.mu is held.
 func (w *world) returnPermits() {
-	w.book.mu.Lock()
-	defer w.book.mu.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, srv := range w.servers {
 		for key, v := range srv.keys.Values {
 			for _, m := range slices.Clone(v.Members) {
