@@ -270,7 +270,7 @@ func (a *ask) features() features {
 }
 
 func (a *ask) String() string {
-	s := fmt.Sprintf("%v %q n=%d hold=%v do=%v patience=%v", a.kind, a.name, a.n, a.hold, a.do, a.patience)
+	s := fmt.Sprintf("%q n=%d hold=%v do=%v patience=%v", a.name, a.n, a.hold, a.do, a.patience)
 	a.each(func(f feature, value any, _ ...lockmgr.LockOption) { s += fmt.Sprintf(" %v=%v", f, value) })
 	return s
 }

@@ -122,6 +122,10 @@ type request struct {
 	extends time.Time // until when Extend has it live
 }
 
+func (q *request) String() string {
+	return fmt.Sprintf("#%d of machine %d (%v)", q.seq, q.m.index, q.kind)
+}
+
 // A hold is a lock that a caller has.
 type hold struct {
 	*request
@@ -205,7 +209,7 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 	if len(b.all) < mostTold {
 		b.all = append(b.all, q)
 	}
-	b.w.tracef("machine %d: #%d asks for %v", m.index, q.seq, &q.ask)
+	b.w.tracef("%v asks for %v", q, &q.ask)
 	return q
 }
 
@@ -220,7 +224,7 @@ func (w *world) keyless(name string) bool {
 func (b *book) leave(q *request, granted bool) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.w.tracef("machine %d: #%d is cancelled (granted: %v)", q.m.index, q.seq, granted)
+	b.w.tracef("%v is cancelled (granted: %v)", q, granted)
 	if granted {
 		q.met.add(cancelledAfter)
 	} else if !q.observed {
@@ -289,11 +293,11 @@ func (b *book) answered(q *request, l *lockmgr.Lock, err error) *hold {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmgr.ErrCanceled) {
 			q.met.add(cancelledBefore)
 		}
-		b.w.tracef("machine %d: #%d failed: %v", q.m.index, q.seq, err)
+		b.w.tracef("%v failed: %v", q, err)
 		b.promise13a(q, err)
 		return nil
 	}
-	b.w.tracef("machine %d: #%d has %q as %v, token %d", q.m.index, q.seq, q.name, l.HolderID(), l.Token())
+	b.w.tracef("%v has %q as %v, token %d", q, q.name, l.HolderID(), l.Token())
 	return b.granted(q, l)
 }
 
@@ -409,7 +413,7 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 	} else if valid {
 		h.met.add(unlockedLater)
 	}
-	b.w.tracef("machine %d: #%d gives %q back (valid: %v, patience %v)", h.m.index, h.seq, h.name, valid, patience)
+	b.w.tracef("%v gives %q back (valid: %v, patience %v)", h, h.name, valid, patience)
 	return valid
 }
 
@@ -420,7 +424,7 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	if !b.managers[h.mgr].killed.IsZero() {
 		return
 	}
-	b.w.tracef("machine %d: #%d was given back: %v", h.m.index, h.seq, err)
+	b.w.tracef("%v was given back: %v", h, err)
 	h.end = time.Now()
 	h.parts(func(name string, _ feature) {
 		p := b.of(name)
@@ -454,7 +458,7 @@ func (b *book) extending(h *hold, d time.Duration) {
 func (b *book) extended(h *hold, d time.Duration, err error) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.w.tracef("machine %d: #%d extends %q by %v: %v", h.m.index, h.seq, h.name, d, err)
+	b.w.tracef("%v extends %q by %v: %v", h, h.name, d, err)
 	if !b.managers[h.mgr].killed.IsZero() {
 		return
 	}
@@ -759,10 +763,10 @@ func (b *book) pending() string {
 	var out []string
 	for name, p := range b.names {
 		for _, q := range p.requests {
-			out = append(out, fmt.Sprintf("#%d of machine %d waits for %q", q.seq, q.m.index, name))
+			out = append(out, fmt.Sprintf("%v waits for %q", q, name))
 		}
 		for _, h := range p.holds {
-			out = append(out, fmt.Sprintf("#%d of machine %d gives %q back", h.seq, h.m.index, name))
+			out = append(out, fmt.Sprintf("%v gives %q back", h, name))
 		}
 	}
 	slices.Sort(out)

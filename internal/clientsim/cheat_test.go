@@ -150,7 +150,7 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 		}},
 		{"promise8c", func(w *world, h *hold) { w.book.promise8c() }},
 		{"promise4", func(w *world, h *hold) {
-			w.book.ids[h.lock.HolderID()] = &hold{request: &request{ask: ask{name: "another"}}, lock: h.lock}
+			w.book.ids[h.lock.HolderID()] = &hold{request: &request{m: h.m, ask: ask{name: "another"}}, lock: h.lock}
 			w.book.promise4(h, false)
 		}},
 		{"promise7a", func(w *world, h *hold) {

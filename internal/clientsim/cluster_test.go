@@ -145,7 +145,7 @@ func (w *world) moveSlot(name string) {
 		return
 	}
 	to := w.servers[(from.index+1)%len(w.servers)]
-	w.tracef("FAULT move: slot %d of %q goes from server %d to server %d", slot, name, from.index, to.index)
+	w.tracef("slot %d of %q goes from server %d to server %d", slot, name, from.index, to.index)
 	for key, v := range from.keys.Values {
 		if slotOf(key) == slot {
 			to.keys.Values[key] = v
@@ -321,7 +321,7 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 		}
 	}
 	var lost []string
-	w.tracef("FAULT fail: server %d, %d of %d changes are lost", s.index, s.offset-best.offset, s.offset)
+	w.tracef("server %d fails, %d of %d changes are lost", s.index, s.offset-best.offset, s.offset)
 	for _, name := range w.names {
 		if w.serverOf(name) == s {
 			w.note(failover, nil, name, 0)
@@ -365,7 +365,7 @@ func (w *world) cutReplica(r interface{ IntN(int) int }, lasts time.Duration) {
 	s := w.servers[r.IntN(len(w.servers))]
 	if len(s.replicas) > 0 {
 		i, now := r.IntN(len(s.replicas)), time.Now()
-		w.tracef("FAULT cutreplica: of server %d, for %v", s.index, lasts)
+		w.tracef("a replica of server %d gets nothing for %v", s.index, lasts)
 		o := s.replicas[i]
 		o.cutOff = later(o.cutOff, now.Add(lasts))
 		s.outages = append(s.outages, outage{i, span{now, now.Add(lasts)}})

@@ -45,39 +45,13 @@
 // # What happens
 //
 // A world has two to four managers, one to nine names of one kind each, and ten to ninety seconds
-// of life with bursts of requests. Each seed has a few kinds of happenings, listed in
-// settings_test.go. Among those that go wrong:
+// of life with bursts of requests. Each seed has a few kinds of happenings: what goes wrong, and what
+// callers do beyond Lock and Unlock. settings_test.go lists them.
 //
-//	late         the bytes of one connection to the server are held back; the client
-//	             gives up the connection and tries again on another; then they arrive
-//	stall, cut, partition, refuse, restart
-//	             connections stand still, break, reach nothing, are refused
-//	stop         the servers do not run, and then run all commands that they were sent
-//	kill         a process ends without a word, and another takes its place
-//	fail         a replica gets nothing for a while, or takes the place of its master;
-//	             what it has not got is lost
-//	move         a slot of the cluster gets another master
-//	full         the servers have no memory
-//	crowd        the servers stop just before hundreds of names are asked for
-//	noperm, badkey, badcounter, foreign
-//	             one name is forbidden, no lock, has a bad token counter, is taken as
-//	             another kind of lock
-//	nosubscribe, far
-//	             one host may not subscribe, or has a round trip of more than half
-//	             of a command's time-out
-//	slowlog, slowobserver, slowcallback
-//	             code of the user blocks for a while
-//	closing, shared
-//	             Close at any moment, with contexts that end soon; two managers on
-//	             one client whose pool has one connection
-//	redisson     a client that keeps to the layout of the records, and to nothing else,
-//	             takes locks and waits for them, and dies
-//
-// Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the grant
-// without a look at the future, use Do, Extend, All and Any, named and adopted
-// owners, re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a
-// day, KeepFor, MaxHold, tokens, forced unlocks, and options that contradict
-// each other.
+// Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the
+// grant without a look at the future, use Do, Extend, All and Any, named and adopted owners, re-entry,
+// upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold, tokens, forced
+// unlocks, and options that contradict each other.
 //
 // # Promptness
 //

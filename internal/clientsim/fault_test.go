@@ -59,60 +59,59 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := w.keysOf(name)
-	if w.over {
-		return
-	}
-	if (kind == foreign || kind == badKey) && w.kindOf(name) != plain || kind == badCounter && w.kindOf(name) == permits || kind == foreign && w.set.kinds&clustered != 0 {
+	keys, counter := w.keysOf(name), w.keysOf(name).Get(counterOf(name))
+	switch { // not here
+	case w.over,
+		kind == late && len(h.conns) == 0,
+		kind&(badKey|foreign) != 0 && (w.kindOf(name) != plain || keys.Get(name) != nil),
+		kind == foreign && w.set.kinds&clustered != 0,
+		kind == badCounter && (w.kindOf(name) == permits || counter != nil && counter.Kind != luaserver.Text):
 		return
 	}
 	w.seen[kind.String()]++
+	w.tracef("FAULT %v: host %d, %q, for %v", kind, h.index, name, lasts)
+	ends := func(end func()) {
+		w.afterwards(lasts, func() {
+			w.tracef("fault ends: %v of host %d, %q", kind, h.index, name)
+			end()
+		})
+	}
 	switch kind {
 	case late:
-		if len(h.conns) == 0 {
-			return
-		}
 		c := h.conns[r.IntN(len(h.conns))]
-		w.tracef("FAULT late: %s holds what it carries to the server for %v", c, lasts)
+		w.tracef("%s holds what it carries to the server", c)
 		c.up.hold = later(c.up.hold, now.Add(lasts))
 		h.excuse(min(lasts, w.set.keepAlive+w.set.writeTimeout))
 	case stall:
 		w.note(cutOff, h, "", lasts)
-		w.tracef("FAULT stall: host %d for %v", h.index, lasts)
 		h.stall(now.Add(lasts))
 		h.excuse(lasts)
 	case cut:
-		w.tracef("FAULT cut: host %d", h.index)
 		w.cutAll(h, r.IntN(2) == 0)
 		h.excuse(0)
 	case partition:
 		w.note(cutOff, h, "", lasts)
-		w.tracef("FAULT partition: host %d for %v", h.index, lasts)
 		h.stall(now.Add(lasts))
 		h.blackh++
 		h.fallSilent()
 		h.excuse(lasts)
-		w.afterwards(lasts, func() {
-			w.tracef("fault ends: partition of host %d", h.index)
+		ends(func() {
 			h.blackh--
 			h.speak()
 			h.open()
 		})
 	case refuse:
-		w.tracef("FAULT refuse: host %d for %v", h.index, lasts)
 		h.down++
 		h.fallSilent()
 		h.excuse(lasts)
 		w.cutAll(h, r.IntN(2) == 0)
-		w.afterwards(lasts, func() {
-			w.tracef("fault ends: host %d may connect", h.index)
+		ends(func() {
 			h.down--
 			h.speak()
 		})
 	case stop:
 		w.stopServer(lasts)
 	case restart:
-		w.tracef("FAULT restart")
 		for _, s := range w.servers {
 			clear(s.known)
 		}
@@ -129,27 +128,15 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	case move:
 		w.moveSlot(name)
 	case noPerm:
-		w.tracef("FAULT noperm: host %d may not touch %q for %v", h.index, name, lasts)
 		h.refused[name]++
 		w.trouble(kind, h, name, lasts)
-		w.afterwards(lasts, func() {
-			w.tracef("fault ends: host %d may touch %q", h.index, name)
-			h.refused[name]--
-		})
+		ends(func() { h.refused[name]-- })
 	case full:
-		w.tracef("FAULT full: for %v", lasts)
 		w.note(noMemory, nil, "", lasts)
 		w.trouble(kind, nil, "", lasts)
 		w.fill(1)
-		w.afterwards(lasts, func() {
-			w.tracef("fault ends: the servers have memory")
-			w.fill(-1)
-		})
+		ends(func() { w.fill(-1) })
 	case badKey, foreign:
-		if keys.Get(name) != nil {
-			return
-		}
-		w.tracef("FAULT %v: %q for %v", kind, name, lasts)
 		if kind == badKey {
 			keys.Values[name] = &value{Kind: luaserver.Text, Text: "no lock"}
 		} else {
@@ -157,31 +144,24 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		}
 		put := keys.Values[name]
 		w.trouble(kind, nil, name, lasts)
-		w.afterwards(lasts, func() {
+		ends(func() {
 			srv := w.serverOf(name) // its slot may have moved, with a copy of the value
 			if now := srv.keys.Values[name]; now == put || now != nil && now.Equal(put) {
-				w.tracef("fault ends: %q is removed without a message", name)
-				srv.plain([]string{"DEL", name})
-				srv.replicate(nil) // else a failover brings the value back
+				srv.plain([]string{"DEL", name}) // without a message
+				srv.replicate(nil)               // else a failover brings the value back
 			}
 		})
 	case badCounter:
 		key := counterOf(name)
-		old := keys.Get(key)
-		if old != nil && old.Kind != luaserver.Text {
-			return
-		}
-		w.tracef("FAULT badcounter: %q for %v", name, lasts)
 		keys.Values[key] = &value{Kind: luaserver.List}
 		w.trouble(kind, nil, name, lasts)
-		w.afterwards(lasts, func() {
+		ends(func() {
 			keys := w.keysOf(name) // its slot may have moved
 			if now := keys.Values[key]; now == nil || now.Kind != luaserver.List {
 				return // a failover has brought an earlier one back
 			}
-			w.tracef("fault ends: the counter of %q is a number", name)
-			if delete(keys.Values, key); old != nil {
-				keys.Values[key] = old
+			if delete(keys.Values, key); counter != nil {
+				keys.Values[key] = counter
 			}
 		})
 	case slowLog, slowObserver:
@@ -190,11 +170,8 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			nap = &h.nap[1]
 		}
 		nap.Store(r.Int64N(int64(3 * sec)))
-		w.tracef("FAULT %v: of host %d, %v a call, for %v", kind, h.index, time.Duration(nap.Load()), lasts)
-		w.after(lasts, func() {
-			w.tracef("fault ends: %v of host %d", kind, h.index)
-			nap.Store(0)
-		})
+		w.tracef("host %d takes %v for a call", h.index, time.Duration(nap.Load()))
+		ends(func() { nap.Store(0) })
 	}
 }
 
@@ -208,7 +185,7 @@ func (w *world) fill(by int) {
 
 // stopServer stops the server for a time. w.mu is held.
 func (w *world) stopServer(lasts time.Duration) {
-	w.tracef("FAULT stop: for %v", lasts)
+	w.tracef("the servers stop for %v", lasts)
 	w.note(frozen, nil, "", lasts)
 	for _, s := range w.servers {
 		s.stopped++
@@ -222,7 +199,7 @@ func (w *world) stopServer(lasts time.Duration) {
 			h.speak()
 		}
 		for _, s := range w.servers {
-			w.tracef("fault ends: a server runs, %d commands lie there", len(s.backlog))
+			w.tracef("a server runs, %d commands lie there", len(s.backlog))
 			s.resume()
 		}
 	})

@@ -37,12 +37,11 @@ func (b *book) promise1(h *hold) {
 			if taken += o.n; kind == permits && taken <= limitOf {
 				continue
 			}
-			w.fail("promise1", "#%d of machine %d (%v) and #%d of machine %d (%v) both have %q, as %s and %s, for another %v and %v", o.seq,
-				o.m.index, o.kind, h.seq, h.m.index, h.kind, name, o.lock.HolderID(), h.lock.HolderID(), o.lock.Remaining(), h.lock.Remaining())
+			w.fail("promise1", "%v and %v both have %q, as %s and %s, for another %v and %v", o, h, name, o.lock.HolderID(), h.lock.HolderID(), o.lock.Remaining(), h.lock.Remaining())
 		}
 		for _, f := range w.keysOf(name).names(name) {
 			if strings.HasPrefix(f, strangerID) && !h.exempt && !(kind == reader && !strings.HasSuffix(f, ":write")) {
-				w.fail("promise1", "#%d of machine %d has %q, and %s has it too", h.seq, h.m.index, name, f)
+				w.fail("promise1", "%v has %q, and %s has it too", h, name, f)
 			}
 		}
 	})
@@ -67,14 +66,12 @@ func (b *book) promise2a(h *hold, now time.Time) {
 		return
 	}
 	if !h.heard.IsZero() && now.Sub(h.heard) > slack && !h.host.disturbedSince(h.heard) {
-		w.fail("promise2a", "#%d of machine %d was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for "+
-			"another %v", h.seq, h.m.index, now.Sub(h.heard), h.lock.Remaining())
+		w.fail("promise2a", "%v was lost to a forced unlock %v ago, its manager was subscribed, and it is valid for another %v", h, now.Sub(h.heard), h.lock.Remaining())
 	}
 	renewed := w.set.lease*2/5 + slack + sec
 	gone := !h.goneAt.IsZero() && h.kind != permits
 	if gone && now.Sub(h.goneAt) > renewed && h.lease == 0 && h.extends.IsZero() && h.owner == nil && !h.host.disturbedSince(h.struckAt) {
-		w.fail("promise2a", "#%d of machine %d was lost to a forced unlock %v ago, and is valid for another %v", h.seq, h.m.index,
-			now.Sub(h.goneAt), h.lock.Remaining())
+		w.fail("promise2a", "%v was lost to a forced unlock %v ago, and is valid for another %v", h, now.Sub(h.goneAt), h.lock.Remaining())
 	}
 }
 
@@ -104,10 +101,9 @@ func (b *book) promise2b(h *hold, own bool) {
 		switch ago := h.told.Sub(gone); {
 		case !is:
 		case gone.Before(sought):
-			w.fail("promise2b", "#%d of machine %d (%v) has got %q, whose record was gone %v before it had to be looked for", h.seq, h.m.index, kind, name,
-				sought.Sub(gone))
+			w.fail("promise2b", "%v has got %q, whose record was gone %v before it had to be looked for", h, name, sought.Sub(gone))
 		case ago > 24*ms+2*trip+ms && !h.host.disturbed(span{gone.Add(-w.set.lease), h.told}):
-			w.fail("promise2b", "#%d of machine %d (%v) has got %q, and its record has been gone for %v", h.seq, h.m.index, kind, name, ago)
+			w.fail("promise2b", "%v has got %q, and its record has been gone for %v", h, name, ago)
 		}
 	})
 }
@@ -139,10 +135,9 @@ func (b *book) promise3a(h *hold) {
 		life := keys.life(name)
 		switch {
 		case !w.recorded(name, h.mgr):
-			w.fail("promise3a", "#%d of machine %d (%v) has %q as %s for another %v, the record has %q", h.seq, h.m.index, kind, name,
-				h.lock.HolderID(), left, keys.names(name))
+			w.fail("promise3a", "%v has %q as %s for another %v, the record has %q", h, name, h.lock.HolderID(), left, keys.names(name))
 		case life >= 0 && life < left && kind != permits:
-			w.fail("promise3a", "#%d of machine %d (%v) has %q for another %v, the record lives for %v", h.seq, h.m.index, kind, name, left, life)
+			w.fail("promise3a", "%v has %q for another %v, the record lives for %v", h, name, left, life)
 		}
 	})
 }
@@ -151,7 +146,7 @@ func (b *book) promise3a(h *hold) {
 func (b *book) promise3b(h *hold, now time.Time) {
 	b.look("promise3b", h.request)
 	if !b.mayLose(h, now) {
-		b.w.fail("promise3b", "#%d of machine %d (%v) has lost %q: %v", h.seq, h.m.index, h.kind, h.name, h.lock.Err())
+		b.w.fail("promise3b", "%v has lost %q: %v", h, h.name, h.lock.Err())
 	}
 }
 
@@ -170,7 +165,7 @@ func (b *book) promise4(h *hold, re bool) {
 	if h.owner != nil && before.name == h.name {
 		return // a named owner may re-enter a hold that its caller gives back unseen
 	}
-	b.w.fail("promise4", "#%d of machine %d has %q as %s, which #%d had for %q", h.seq, h.m.index, h.name, id, before.seq, before.name)
+	b.w.fail("promise4", "%v has %q as %s, which %v had for %q", h, h.name, id, before, before.name)
 }
 
 // promise5: tokens rise.
@@ -198,7 +193,7 @@ func (b *book) promise5(h *hold, re bool) {
 		}
 		// A named owner may re-enter a hold that its caller gives back unseen.
 		if t < p.token || t == p.token && h.owner == nil && kind != reader {
-			b.w.fail("promise5", "#%d of machine %d (%v) has %d for %q, after %d", h.seq, h.m.index, kind, t, name, p.token)
+			b.w.fail("promise5", "%v has %d for %q, after %d", h, t, name, p.token)
 		}
 		p.newToken = max(t, p.newToken)
 	})
@@ -210,12 +205,12 @@ func (b *book) promise6a(h *hold) {
 	valid, told := h.lock.Valid(), isClosed(h.lock.Lost())
 	switch {
 	case !valid && h.ctx != nil && h.ctx.Err() == nil:
-		b.w.fail("promise6a", "#%d of machine %d has lost %q, and the Err of its context is nil", h.seq, h.m.index, h.name)
+		b.w.fail("promise6a", "%v has lost %q, and the Err of its context is nil", h, h.name)
 	case valid && told && h.lock.Valid():
-		b.w.fail("promise6a", "#%d of machine %d has %q, and its Lost is closed", h.seq, h.m.index, h.name)
+		b.w.fail("promise6a", "%v has %q, and its Lost is closed", h, h.name)
 	case !valid && !told:
 		if h.late++; h.late > 2 {
-			b.w.fail("promise6a", "#%d of machine %d has not been told for %v that it has lost %q", h.seq, h.m.index, 2*often, h.name)
+			b.w.fail("promise6a", "%v has not been told for %v that it has lost %q", h, 2*often, h.name)
 		}
 	}
 }
@@ -224,10 +219,10 @@ func (b *book) promise6a(h *hold) {
 func (b *book) promise6b(h *hold, valid bool, err error) {
 	b.look("promise6b", h.request)
 	if !valid && err == nil {
-		b.w.fail("promise6b", "#%d of machine %d had lost %q, and Unlock returned nil", h.seq, h.m.index, h.name)
+		b.w.fail("promise6b", "%v had lost %q, and Unlock returned nil", h, h.name)
 	}
 	if h.lock.Valid() {
-		b.w.fail("promise6b", "#%d of machine %d has %q after Unlock", h.seq, h.m.index, h.name)
+		b.w.fail("promise6b", "%v has %q after Unlock", h, h.name)
 	}
 }
 
@@ -235,7 +230,7 @@ func (b *book) promise6b(h *hold, valid bool, err error) {
 func (b *book) promise6c(h *hold) {
 	b.look("promise6c", h.request)
 	if h.lock.Valid() {
-		b.w.fail("promise6c", "#%d of machine %d has %q after Close", h.seq, h.m.index, h.name)
+		b.w.fail("promise6c", "%v has %q after Close", h, h.name)
 	}
 }
 
@@ -340,10 +335,10 @@ func (b *book) promise8a(q *request) {
 	b.look("promise8a", q)
 	took := q.told.Sub(q.issued)
 	if d := q.wait; d >= 0 && took-d > 200*ms && !q.granted {
-		w.fail("promise8a", "#%d of machine %d waited %v of %v", q.seq, q.m.index, took, d)
+		w.fail("promise8a", "%v waited %v of %v", q, took, d)
 	}
 	if d := q.patience; d > 0 && took-d > 200*ms {
-		w.fail("promise8a", "#%d of machine %d waited %v, its context lasted %v", q.seq, q.m.index, took, d)
+		w.fail("promise8a", "%v waited %v, its context lasted %v", q, took, d)
 	}
 }
 
@@ -468,8 +463,7 @@ func (b *book) promise9a(q *request, now time.Time) {
 		limit += w.set.keepAlive + w.set.writeTimeout + sec + w.set.timeout
 	}
 	if now.Sub(since) > limit {
-		w.fail("promise9a", "#%d of machine %d waits for %q for %v, the server is silent for %v, the limit is %v", q.seq,
-			q.m.index, q.name, now.Sub(q.issued), now.Sub(host.silentFrom), limit)
+		w.fail("promise9a", "%v waits for %q for %v, the server is silent for %v, the limit is %v", q, q.name, now.Sub(q.issued), now.Sub(host.silentFrom), limit)
 	}
 }
 
@@ -502,7 +496,7 @@ func (b *book) promise10(q *request) {
 		w.troubled(ofNames, nil, q.name, in) || b.managers[q.mgr].closing {
 		return
 	}
-	w.fail("promise10", "#%d of machine %d waited %v for %q, which was free; %v would do", q.seq, q.m.index, took, q.name, limit)
+	w.fail("promise10", "%v waited %v for %q, which was free; %v would do", q, took, q.name, limit)
 }
 
 // promise11a: KeepFor keeps a name from others. h has just been granted.
@@ -520,8 +514,7 @@ func (b *book) promise11a(h *hold, re bool) {
 		if p.keptBy == nil || re || h.exempt || p.keptBy.lock.Owner() == h.lock.Owner() || !b.keeps(p, h.told) || slices.ContainsFunc(p.requests, mayTakeOver) {
 			return
 		}
-		b.w.fail("promise11a", "#%d of machine %d has %q, which #%d of machine %d keeps for another %v", h.seq, h.m.index, name, p.keptBy.seq,
-			p.keptBy.m.index, p.kept.Sub(h.told))
+		b.w.fail("promise11a", "%v has %q, which %v keeps for another %v", h, name, p.keptBy, p.kept.Sub(h.told))
 	})
 }
 
@@ -545,8 +538,7 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 	keeps = keeps && !slices.ContainsFunc(p.requests, func(q *request) bool { return q.takeOver != "" }) // else it may be taken over
 	keys := w.keysOf(name)
 	if left := p.kept.Sub(now) - w.set.lease/50 - 8*w.slowest() - 100*ms; keeps && keys.life(name) >= 0 && keys.life(name) < left {
-		w.fail("promise11b", "#%d of machine %d keeps %q for another %v, and the record %q lives for %v", p.keptBy.seq, p.keptBy.m.index, name, left,
-			keys.names(name), keys.life(name))
+		w.fail("promise11b", "%v keeps %q for another %v, and the record %q lives for %v", p.keptBy, name, left, keys.names(name), keys.life(name))
 	}
 	// A release that runs late keeps the name for that much longer.
 	late := func(f string) bool {
@@ -591,8 +583,7 @@ func (b *book) promise12a(h *hold) {
 		// Replicas count for a slot that has moved from the next renewal on: the request may join a hold.
 		renewed := time.Now().Add(-w.set.lease / 2)
 		if n < w.set.acks && !s.failedOver(h.issued) && !w.movedSince(name, h.issued) && !w.movedSince(name, renewed) {
-			w.fail("promise12a", "#%d of machine %d (%v) has %q as %s for another %v, and %d of %d replicas have it", h.seq, h.m.index, kind, name,
-				h.lock.HolderID(), h.lock.Remaining(), n, w.set.acks)
+			w.fail("promise12a", "%v has %q as %s for another %v, and %d of %d replicas have it", h, name, h.lock.HolderID(), h.lock.Remaining(), n, w.set.acks)
 		}
 	})
 }
@@ -626,8 +617,7 @@ func (b *book) promise12b(h *hold) {
 		// The new master of a slot may have other replicas. It is asked with the next renewal.
 		moved := w.movedSince(name, h.seenLate.Add(-2*often-4*w.slowest()))
 		if n < w.set.acks && !s.failedOver(h.issued) && !moved {
-			w.fail("promise12b", "#%d of machine %d (%v) has %q for another %v, and on its replicas the record lives for %v", h.seq, h.m.index, kind, name,
-				left, most)
+			w.fail("promise12b", "%v has %q for another %v, and on its replicas the record lives for %v", h, name, left, most)
 		}
 	})
 }
@@ -642,7 +632,7 @@ func (b *book) promise13a(q *request, err error) {
 	}
 	took := q.told.Sub(q.issued)
 	lie := func(why string) {
-		w.fail("promise13a", "#%d of machine %d failed after %v, though %s: %v", q.seq, q.m.index, took, why, err)
+		w.fail("promise13a", "%v failed after %v, though %s: %v", q, took, why, err)
 	}
 	had := func(set kinds, host *host) bool {
 		is := false
@@ -771,7 +761,6 @@ func (w *world) holdsOn(name, mgr string) bool {
 func (b *book) promise13b(q *request, err error) {
 	b.look("promise13b", q)
 	if !errors.Is(err, lockmgr.ErrInvalidOption) && !errors.Is(err, lockmgr.ErrClosed) && b.w.ctx.Err() == nil {
-		b.w.fail("promise13b", "#%d of machine %d (%v) has options that contradict each other (Lead: %v, TryLock: %v, %v), and its error is %v", q.seq,
-			q.m.index, q.kind, q.leads, q.once, q.contrary, err)
+		b.w.fail("promise13b", "%v has options that contradict each other (Lead: %v, TryLock: %v, %v), and its error is %v", q, q.leads, q.once, q.contrary, err)
 	}
 }

@@ -19,19 +19,19 @@ const (
 type kinds uint64
 
 const (
-	late         kinds = 1 << iota // bytes to the server are held back, and arrive after the client has gone
+	late         kinds = 1 << iota // bytes to the server are held back, and arrive when the client has tried again elsewhere
 	stall                          // all connections of a host stand still for a while
 	cut                            // connections break
 	partition                      // nothing gets through, and nothing new connects
 	refuse                         // connections break, and new ones are refused
 	stop                           // the server does not run for a while, and then does what it was sent
 	restart                        // connections break, and the server has forgotten its scripts
-	noPerm                         // one host may not touch one key
-	badKey                         // one key is not a lock
+	noPerm                         // one host may not touch one name
+	badKey                         // one name is no lock
 	badCounter                     // one token counter is not a number
-	foreign                        // a record of another kind of lock
+	foreign                        // one name is taken as another kind of lock
 	noSubscribe                    // one host may not subscribe, ever
-	far                            // one host is most of a command's time-out away
+	far                            // one host has a round trip of more than half of a command's time-out
 	slowLog                        // log handlers block for a while
 	slowObserver                   // observers block
 	slowCallback                   // callbacks of futures block
@@ -46,7 +46,7 @@ const (
 	fenced                         // tokens
 	closing                        // Close at any moment
 	shared                         // two managers on one client, with a pool of one
-	crowd                          // a thousand names and more while the server is silent
+	crowd                          // the servers stop just before hundreds of names are asked for
 	hot                            // goroutines that lock one name again and again
 	endless                        // options that are the longest Duration
 	sides                          // read-write locks
@@ -60,11 +60,11 @@ const (
 	extending                      // Extend
 	doing                          // Do
 	contrary                       // options that contradict each other
-	kill                           // processes end without a word
-	redisson                       // a client that knows none of our rules
+	kill                           // processes end without a word, and others take their places
+	redisson                       // a client that keeps to the layout of the records, and to nothing else
 	replicated                     // replicas, and managers that wait for them
 	clustered                      // two masters
-	fail                           // a replica takes the place of its master
+	fail                           // a replica gets nothing for a while, or takes the place of its master
 	move                           // a slot gets another master
 	lateDial                       // Options.ConnectLater
 	full                           // the servers have no memory

@@ -44,7 +44,7 @@ func (b *book) watchHold(h *hold, now time.Time) {
 	case told && !h.lost:
 		h.lost = true
 		h.met.add(lost)
-		b.w.tracef("machine %d: #%d has lost %q: %v", h.m.index, h.seq, h.name, h.lock.Err())
+		b.w.tracef("%v has lost %q: %v", h, h.name, h.lock.Err())
 		b.promise3b(h, now)
 	}
 }
@@ -83,7 +83,7 @@ func (b *book) promise14c(p *pages, q *request, now time.Time) {
 		return
 	}
 	if n := b.grantsSince(p, q); n > 100 {
-		w.fail("promise14c", "#%d of machine %d waits for %q for %v, while others got it %d times", q.seq, q.m.index, q.name, now.Sub(q.issued), n)
+		w.fail("promise14c", "%v waits for %q for %v, while others got it %d times", q, q.name, now.Sub(q.issued), n)
 	}
 }
 
@@ -140,7 +140,7 @@ func (b *book) promise14e(p *pages, q *request, now time.Time) {
 	fields := w.keysOf(q.name).names(q.name)
 	ours := slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, q.mgr+":") })
 	if len(fields) > 0 && !ours && !w.listens(q.host, q.name) {
-		w.fail("promise14e", "#%d of machine %d waits for %q for %v, and its host is not subscribed", q.seq, q.m.index, q.name, now.Sub(q.issued))
+		w.fail("promise14e", "%v waits for %q for %v, and its host is not subscribed", q, q.name, now.Sub(q.issued))
 	}
 }
 
@@ -162,8 +162,7 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 		state = ""
 	}
 	if d := b.lasts("promise14a", name, state, now); d > limit {
-		w.fail("promise14a", "%q is free for %v, and %d wait for it, #%d of machine %d first", name, d, len(p.requests),
-			p.requests[0].seq, p.requests[0].m.index)
+		w.fail("promise14a", "%q is free for %v, and %d wait for it, %v first", name, d, len(p.requests), p.requests[0])
 	}
 }
 
@@ -173,8 +172,7 @@ func (b *book) promise14b() {
 	for _, d := range b.doubts {
 		b.look("promise14b", d.second)
 		if d.first.told.IsZero() || d.first.granted && d.first.told.After(d.at) {
-			b.w.fail("promise14b", "#%d of machine %d has got %q before #%d, which had come %v before", d.second.seq, d.second.m.index,
-				d.second.name, d.first.seq, d.second.issued.Sub(d.first.issued))
+			b.w.fail("promise14b", "%v has got %q before %v, which had come %v before", d.second, d.second.name, d.first, d.second.issued.Sub(d.first.issued))
 		}
 	}
 	b.doubts = b.doubts[:0]
