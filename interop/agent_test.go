@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/child"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -232,7 +233,7 @@ func (c *call) await(limit time.Duration) (answer, error) {
 }
 
 // answered reports whether the answer is there.
-func (c *call) answered() bool { return isClosed(c.done) }
+func (c *call) answered() bool { return faults.Closed(c.done) }
 
 // result waits for the answer and returns its error, if it is one. A missing answer fails the test.
 func (c *call) result(t testing.TB) error {

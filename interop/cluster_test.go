@@ -146,8 +146,8 @@ func TestCluster_WakeUps(t *testing.T) {
 	}
 }
 
-// javaWakes has a thread wait for locks that Go has of another kind, or the same. It returns how long
-// each wait took.
+// javaWakes has a thread wait for locks that Go has of another kind, or the same. It returns how
+// long each wait took.
 func (w *world) javaWakes(t *testing.T, m manager, waiter thread, holds string, rounds int, names ...string) (took []time.Duration) {
 	t.Helper()
 	for i := range rounds {

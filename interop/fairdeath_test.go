@@ -94,7 +94,7 @@ func TestFair_GoDies(t *testing.T) {
 			"has the lock before Go", "has the lock before Java", "has the lock before Java and Go",
 		} {
 			s := &deathScene{title: title, name: w.fairName(t, " "+title), unlock: func(testing.TB) {}}
-			task := childTask{Addr: w.server.Addr(), Name: s.name, Lease: deadLease, Fair: true}
+			task := childTask{Addr: w.server.Addr(), Name: s.name, Lease: deadLease, Kind: "fair"}
 			if strings.HasPrefix(title, "waits") {
 				l := lock(t, m, s.name, fairly)
 				behindJava := strings.Contains(title, "behind")

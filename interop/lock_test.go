@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -38,7 +39,7 @@ func TestLock_ExcludesTheOtherSide(t *testing.T) {
 		require.True(t, java.tryLock(t, name))
 		m.refuses(t, name)
 		info := redistest.Must(m.Inspect(t.Context(), name))(t)
-		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 1}}, entries(info))
+		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 1}}, faults.Entries(info))
 		require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
 		java.unlock(t, name)
 
@@ -206,7 +207,7 @@ func TestLock_JavaReentry(t *testing.T) {
 		java.lock(t, name)
 		require.Equal(t, map[string]string{java.owner(t): "2"}, w.record(t, name))
 		info := redistest.Must(g.Inspect(t.Context(), name))(t)
-		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 2}}, entries(info))
+		require.Equal(t, []lockmgr.Holder{{Owner: java.owner(t), Count: 2}}, faults.Entries(info))
 		waiting := g.startRefused(t, name)
 
 		java.unlock(t, name)

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -23,9 +22,8 @@ const envChild = "HOLDFAST_INTEROP_CHILD"
 type childTask struct {
 	Addr, Name string
 	Lease      time.Duration
-	Reads      bool // the read side of a read-write lock
-	Fair       bool // a fair lock
-	Permits    int  // that many permits, which are all there are
+	Kind       string // of a lock: see goOptions
+	Permits    int    // that many permits, which are all there are
 }
 
 func TestMain(m *testing.M) {
@@ -54,26 +52,18 @@ func beChild(text string) error {
 	if err != nil {
 		return err
 	}
-	var opts []lockmgr.LockOption
-	if task.Reads {
-		opts = append(opts, lockmgr.Shared())
-	}
-	if task.Fair {
-		opts = append(opts, lockmgr.Fair())
-	}
-	take := func() (*lockmgr.Lock, error) { return m.Lock(context.Background(), task.Name, opts...) }
+	var l *lockmgr.Lock
 	if task.Permits > 0 {
-		take = func() (*lockmgr.Lock, error) {
-			return m.Permits(task.Name, task.Permits).Acquire(context.Background(), task.Permits)
-		}
+		l, err = m.Permits(task.Name, task.Permits).Acquire(background, task.Permits)
+	} else {
+		l, err = m.Lock(background, task.Name, goOptions[task.Kind]...)
 	}
-	l, err := take()
 	if err != nil {
 		return err
 	}
 	fmt.Println(l.HolderID())
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
-	return m.Close(context.Background())
+	return m.Close(background)
 }
 
 // startChild starts a Go process that holds a lock. It returns when that has it.

@@ -12,6 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
+// oddNames are names from which both sides must derive the same keys and the same channels.
+var oddNames = []string{
+	"a",
+	"orders:42",
+	"with  two spaces, and at the end: ",
+	"\ttab 'single' \"double\" back\\slash %s $0 *?[a]",
+	"zażółć gęślą jaźń, Straße, 鍵, ключ, مفتاح, 🔒👩‍👩‍👧",
+	"e\u0301 is not \u00e9",
+	"{order}",
+	"{order}:items",
+	"a{order}b",
+	"a{b}c{d}",
+	strings.Repeat("n", 512),
+	strings.Repeat("鍵", 170) + "ab", // 512 bytes
+}
+
 // handOver has each side wait for the other once, for a lock of the thread's kind. The Java name is
 // that which the NameMapper of its client, if any, turns into the name.
 func (w *world) handOver(t testing.TB, m manager, java thread, name, javaName string) []time.Duration {
@@ -45,24 +61,10 @@ func TestLock_OfAMapsKey(t *testing.T) {
 }
 
 func TestLock_Names(t *testing.T) {
-	names := []string{
-		"a",
-		"orders:42",
-		"with  two spaces and one at the end ",
-		"\ttab 'single' \"double\" back\\slash %s $0 *?[a]",
-		"zażółć gęślą jaźń, Straße, 鍵, ключ, مفتاح, 🔒👩‍👩‍👧",
-		"e\u0301 is not \u00e9",
-		"{order}",
-		"{order}:items",
-		"a{order}b",
-		"a{b}c{d}",
-		strings.Repeat("n", 512),
-		strings.Repeat("鍵", 170) + "ab", // 512 bytes
-	}
 	each(t, func(t *testing.T, w *world) {
 		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		var took []time.Duration
-		for _, name := range names {
+		for _, name := range oddNames {
 			took = append(took, w.handOver(t, m, java, name, name)...)
 		}
 		requireWoken(t, "both sides, with all names", took)

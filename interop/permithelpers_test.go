@@ -2,7 +2,6 @@ package interop
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -121,11 +120,7 @@ func (j thread) change(t testing.TB, op, name string, n int) {
 func (w *world) startJavaTake(t testing.TB, j thread, name string, n int) *call {
 	t.Helper()
 	c := w.untilRefused(t, "zrange", func() *call { return j.startAcquire(t, name, n, permitLease) })
-	var state string
-	eventually(t, func() bool {
-		j.send(t, "state", name).into(t, &state)
-		return strings.HasSuffix(state, "WAITING")
-	}, func() string { return "the thread sleeps" })
+	j.awaitState(t, name, "WAITING")
 	require.False(t, c.answered())
 	return c
 }

@@ -106,8 +106,8 @@ func TestPermits_MixedGrants(t *testing.T) {
 	})
 }
 
-// countPermits counts n permits as taken for a moment, as Load.java does. It notes if more were taken
-// than there are. more reports whether the grant is one of those that are wanted.
+// countPermits counts n permits as taken for a moment, as Load.java does. It notes if more were
+// taken than there are. more reports whether the grant is one of those that are wanted.
 func (c *counter) countPermits(n, limit int) (more bool, err error) {
 	taken, err := c.do("INCRBY", c.inside, strconv.Itoa(n))
 	if err != nil {

@@ -152,8 +152,7 @@ func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 			return
 		}
 		a.release(t, name, l.PermitIDs()[1])
-		lost := requireLost(t, l, lease+time.Second)
-		t.Logf("Lost fired %v after the release of one permit; the lease is %v", lost.Round(time.Millisecond), lease)
+		requireLost(t, l, lease+time.Second)
 		w.requireCounts(t, p, a, name, limit, 0)
 
 		l = take(t, p, 2)
@@ -161,8 +160,7 @@ func TestPermits_JavaReleasesGosPermits(t *testing.T) {
 		require.Equal(t, 2, a.tryRelease(t, name, l.PermitIDs()...))
 		w.requireCounts(t, p, a, name, limit, 0)
 		ids := a.acquire(t, name, 3, permitLease)
-		lost = requireLost(t, l, lease+time.Second)
-		t.Logf("Lost fired %v after the release of both; the lease is %v", lost.Round(time.Millisecond), lease)
+		requireLost(t, l, lease+time.Second)
 		w.requireCounts(t, p, a, name, limit, 3)
 		require.Zero(t, a.tryRelease(t, name, l.PermitIDs()...))
 		require.Equal(t, 3, a.tryRelease(t, name, ids...))
@@ -239,20 +237,10 @@ func TestPermits_Limits(t *testing.T) {
 
 // Both sides derive the same keys and the same channel from a name.
 func TestPermits_Names(t *testing.T) {
-	names := []string{
-		"a",
-		"with  two spaces, 'quotes' and a \"\\\" ",
-		"Straße, 鍵, مفتاح, 🔒👩‍👩‍👧",
-		"{order}",
-		"{order}:items",
-		"a{order}b",
-		"a{b}c{d}",
-		strings.Repeat("n", 512),
-	}
 	each(t, func(t *testing.T, w *world) {
 		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a").permits()
 		var took []time.Duration
-		for _, name := range names {
+		for _, name := range oddNames {
 			took = append(took, w.handPermitOver(t, g, java, name, name)...)
 		}
 		requireWoken(t, "both sides, with all names", took)

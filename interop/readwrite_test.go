@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -25,7 +26,7 @@ func TestReadWrite_ExcludesTheOtherSide(t *testing.T) {
 			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.True(t, info.Locked)
 			require.Equal(t, mode, info.Mode)
-			require.ElementsMatch(t, holders, entries(info))
+			require.ElementsMatch(t, holders, faults.Entries(info))
 			require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
 		}
 

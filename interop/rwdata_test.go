@@ -18,20 +18,15 @@ func TestReadWrite_Names(t *testing.T) {
 			prefix = "app:app:" // it maps the name of a read-write lock twice
 		}
 		var took []time.Duration
-		for _, c := range []struct {
+		type name struct {
 			java           thread
 			name, javaName string
-		}{
-			{plain, "rw", "rw"},
-			{plain, "rw with spaces 'and' \"quotes\" %s $0 *?[a]: ", "rw with spaces 'and' \"quotes\" %s $0 *?[a]: "},
-			{plain, "zażółć, Straße, 鍵, مفتاح, 🔒👩‍👩‍👧", "zażółć, Straße, 鍵, مفتاح, 🔒👩‍👩‍👧"},
-			{plain, "{rw}", "{rw}"},
-			{plain, "{rw}:items", "{rw}:items"},
-			{plain, "a{rw}b", "a{rw}b"},
-			{plain, "a{b}c{d}", "a{b}c{d}"},
-			{mapped, prefix + "rw", "rw"},
-			{mapped, prefix + "{rw}:1", "{rw}:1"},
-		} {
+		}
+		names := []name{{mapped, prefix + "rw", "rw"}, {mapped, prefix + "{rw}:1", "{rw}:1"}}
+		for _, odd := range oddNames {
+			names = append(names, name{plain, odd, odd})
+		}
+		for _, c := range names {
 			javaWaits := func(j thread, l *lockmgr.Lock) {
 				waiting := w.startJavaSleep(t, j, c.javaName)
 				w.awaitRWListeners(t, c.name, 1)
@@ -127,8 +122,7 @@ func TestReadWrite_JavaOverPlainLocks(t *testing.T) {
 		other.refuses(t, name, writing)
 		a.reads().unlock(t, name)
 		require.Empty(t, w.record(t, name), "its unlock removes the plain lock")
-		t.Logf("a reader of Java took the plain lock away; Lost fired %v later, the lease is %v",
-			requireLost(t, l, lease+time.Second).Round(time.Millisecond), lease)
+		requireLost(t, l, lease+time.Second)
 
 		// A plain lock that goes first.
 		name = t.Name() + " plain goes"

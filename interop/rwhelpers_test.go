@@ -2,6 +2,7 @@ package interop
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,12 +52,18 @@ func (w *world) awaitRWListeners(t testing.TB, name string, n int64) {
 func (w *world) startJavaSleep(t testing.TB, j thread, name string) *call {
 	t.Helper()
 	c := w.startJavaWait(t, j, name)
+	j.awaitState(t, name, "TIMED_WAITING")
+	return c
+}
+
+// awaitState waits until a thread is in a state whose name ends so.
+func (j thread) awaitState(t testing.TB, name, end string) {
+	t.Helper()
 	var state string
 	eventually(t, func() bool {
 		j.send(t, "state", name).into(t, &state)
-		return state == "TIMED_WAITING"
+		return strings.HasSuffix(state, end)
 	}, func() string { return "the thread sleeps" })
-	return c
 }
 
 // awaitFree waits until nobody has a lock. After an unlock of a Go manager that has had the lock
@@ -67,15 +74,16 @@ func (w *world) awaitFree(t testing.TB, name string) {
 	eventually(t, func() bool { return len(w.record(t, name)) == 0 }, func() string { return name + " is free" })
 }
 
-// requireLost waits until a lock is lost, and returns for how long.
-func requireLost(t testing.TB, l *lockmgr.Lock, limit time.Duration) time.Duration {
+// requireLost waits until a lock is lost, but no longer than limit.
+func requireLost(t testing.TB, l *lockmgr.Lock, limit time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	faults.AwaitLost(t, l)
 	took := time.Since(begin)
+	t.Logf("Lost fired after %v", took.Round(10*time.Microsecond))
 	require.Less(t, took, limit)
+	require.False(t, l.Valid())
 	require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
-	return took
 }
 
 // lives returns the remaining lives of a record and of one reader's own key, taken at one instant.

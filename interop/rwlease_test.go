@@ -166,7 +166,7 @@ func TestReadWrite_GoOutlivesKilledJVM(t *testing.T) {
 func TestReadWrite_JavaOutlivesKilledGo(t *testing.T) {
 	together(t, func(t *testing.T, w *world) {
 		name := t.Name()
-		victim := startChild(t, childTask{Addr: w.server.Addr(), Name: name, Lease: rwDeadLease, Reads: true})
+		victim := startChild(t, childTask{Addr: w.server.Addr(), Name: name, Lease: rwDeadLease, Kind: "read"})
 		reader := w.open(t, request{Watchdog: rwDeadLease.Milliseconds()}).thread("reader").reads()
 		writer := w.open(t, request{}).thread("writer").writes()
 		waiting := w.startJavaSleep(t, writer, name)

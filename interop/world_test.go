@@ -247,9 +247,7 @@ func lock(t testing.TB, m manager, name string, opts ...lockmgr.LockOption) *loc
 
 func unlock(t testing.TB, locks ...*lockmgr.Lock) {
 	t.Helper()
-	for _, l := range locks {
-		require.NoError(t, l.Unlock(t.Context()))
-	}
+	faults.Release(t, locks...)
 }
 
 // refuses checks that a lock can't be had, by one try.
@@ -329,21 +327,12 @@ func (m manager) startQueued(t testing.TB, name string, opts ...lockmgr.LockOpti
 	return waiting
 }
 
-func (w *wait) over() bool { return isClosed(w.done) }
+func (w *wait) over() bool { return faults.Closed(w.done) }
 
 func (w *wait) got(t testing.TB) time.Time {
 	t.Helper()
 	w.granted(t)
 	return w.at
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // ---- the Java side
@@ -555,12 +544,4 @@ func (w *world) calls(t testing.TB, command string) int {
 func median(d []time.Duration) time.Duration {
 	d = slices.Sorted(slices.Values(d))
 	return d[len(d)/2]
-}
-
-// entries returns the entries of a record, without the processes that have them.
-func entries(info lockmgr.Info) (all []lockmgr.Holder) {
-	for _, h := range info.Holders {
-		all = append(all, lockmgr.Holder{Owner: h.Owner, Count: h.Count})
-	}
-	return all
 }
