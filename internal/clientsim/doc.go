@@ -45,13 +45,13 @@
 // # What happens
 //
 // A world has two to four managers, one to nine names of one kind each, and ten to ninety seconds
-// of life with bursts of requests. Each seed has a few kinds of happenings: what goes wrong, and what
-// callers do beyond Lock and Unlock. settings_test.go lists them.
+// of life with bursts of requests. Each seed has a few kinds of happenings: what goes wrong, and
+// what callers do beyond Lock and Unlock. settings_test.go lists them.
 //
 // Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the
-// grant without a look at the future, use Do, Extend, All and Any, named and adopted owners, re-entry,
-// upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold, tokens, forced
-// unlocks, and options that contradict each other.
+// grant without a look at the future, use Do, Extend, All and Any, named and adopted owners,
+// re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold,
+// tokens, forced unlocks, and options that contradict each other.
 //
 // # Promptness
 //

@@ -60,7 +60,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys, counter := w.keysOf(name), w.keysOf(name).Get(counterOf(name))
-	switch { // not here
+	switch { // it would do nothing, or not what it is for
 	case w.over,
 		kind == late && len(h.conns) == 0,
 		kind&(badKey|foreign) != 0 && (w.kindOf(name) != plain || keys.Get(name) != nil),

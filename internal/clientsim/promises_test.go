@@ -278,8 +278,8 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	}
 }
 
-// lasts returns for how long an oracle has found a name in one state, at each look. An empty state is
-// none.
+// lasts returns for how long an oracle has found a name in one state, at each look. An empty state
+// is none.
 func (b *book) lasts(oracle, name, state string, now time.Time) time.Duration {
 	key := oracle + " of " + name
 	before, seen := b.states[key]
