@@ -60,6 +60,12 @@ func WithOwner(ctx context.Context, o Owner) context.Context {
 	return context.WithValue(ctx, ownerKey{}, o)
 }
 
+// WithoutOwner returns a context without the owner that WithOwner has given ctx, for a caller who
+// counts on nobody else having the lock, also within the process.
+func WithoutOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, nil)
+}
+
 func ownerFrom(ctx context.Context) (Owner, bool) {
 	o, ok := ctx.Value(ownerKey{}).(Owner)
 	return o, ok

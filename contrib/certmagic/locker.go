@@ -29,9 +29,9 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 }
 
 // Lock waits until it holds a lock, or ctx ends. The errors are those of [lockmgr.Manager.Lock].
-// The owner of lockmgr.WithOwner is ignored: certmagic counts on a name being locked once.
+// The owner of ctx is ignored: certmagic counts on a name being locked once.
 func (l *Locker) Lock(ctx context.Context, name string) error {
-	lock, err := l.manager.Lock(context.Background(), l.prefix+name, with(ctx)...)
+	lock, err := l.manager.Lock(lockmgr.WithoutOwner(ctx), l.prefix+name)
 	if err != nil {
 		return err
 	}
@@ -39,15 +39,10 @@ func (l *Locker) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// with returns the options of a request that ends with ctx and does not take its owner.
-func with(ctx context.Context) []lockmgr.LockOption {
-	return []lockmgr.LockOption{lockmgr.WaitContext(ctx), lockmgr.TraceContext(ctx)}
-}
-
 // TryLock tries once to take a lock, and reports whether it holds it. It blocks for a round trip. A
 // lock that is held elsewhere, or by the same owner, is no error.
 func (l *Locker) TryLock(ctx context.Context, name string) (bool, error) {
-	lock, err := l.manager.TryLock(context.Background(), l.prefix+name, with(ctx)...)
+	lock, err := l.manager.TryLock(lockmgr.WithoutOwner(ctx), l.prefix+name)
 	switch {
 	case err == nil:
 		l.keep(name, lock)

@@ -177,9 +177,8 @@ func (l *Lock) put(held *lockmgr.Lock, r resourcelock.LeaderElectionRecord) {
 }
 
 func (l *Lock) take(ctx context.Context, r resourcelock.LeaderElectionRecord, lease time.Duration) error {
-	// The request does not take the owner of ctx, so that no candidate re-enters the hold of another.
-	held, err := l.manager.TryLock(context.Background(), l.name, lockmgr.WaitContext(ctx), lockmgr.TraceContext(ctx),
-		lockmgr.FixedLease(lease), lockmgr.Fenced(), lockmgr.Note(l.identity))
+	// Without an owner no candidate re-enters the hold of another.
+	held, err := l.manager.TryLock(lockmgr.WithoutOwner(ctx), l.name, lockmgr.FixedLease(lease), lockmgr.Fenced(), lockmgr.Note(l.identity))
 	if err != nil {
 		return err
 	}

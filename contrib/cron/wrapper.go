@@ -49,7 +49,7 @@ func (f FuncJob) RunContext(ctx context.Context) { f(ctx) }
 // Options say how [OnlyOne] takes its lock. The zero value is valid.
 type Options struct {
 	// Context ends waits for the lock, and the context of each job. lockmgr.WaitContext in Lock
-	// ends only waits. Default: context.Background().
+	// ends only waits. The owner of Context is ignored. Default: context.Background().
 	Context context.Context
 	// Wait makes a process wait until the lock is free, and then run the job too. Default: the run
 	// is skipped. lockmgr.MaxWait in Lock limits the wait, or asks for a short one without Wait.
@@ -92,7 +92,7 @@ func OnlyOne(m *lockmgr.Manager, name string, options Options) cron.JobWrapper {
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {
 			ran := false
-			err := m.Do(options.Context, name, func(ctx context.Context, _ *lockmgr.Lock) error {
+			err := m.Do(lockmgr.WithoutOwner(options.Context), name, func(ctx context.Context, _ *lockmgr.Lock) error {
 				ran = true
 				if j, ok := job.(ContextJob); ok {
 					j.RunContext(ctx)

@@ -190,3 +190,20 @@ func TestOnlyOne_KeepFor(t *testing.T) {
 	require.EqualValues(t, 1, runs.Load())
 	require.EqualValues(t, 2, log.infos.Load())
 }
+
+// A run excludes all others, even if Options.Context has an owner.
+func TestOnlyOne_IgnoresTheOwner(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	var log lines
+	one := OnlyOne(m, "report", Options{Logger: &log, Context: lockmgr.WithOwner(t.Context(), m.NewOwner())})
+	runs := 0
+	var job cron.Job
+	job = one(cron.FuncJob(func() {
+		if runs++; runs < 3 {
+			job.Run()
+		}
+	}))
+	job.Run()
+	require.Equal(t, 1, runs)
+	require.EqualValues(t, 1, log.infos.Load(), "the run inside was skipped")
+}

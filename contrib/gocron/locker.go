@@ -84,7 +84,8 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 // bounds reports whether an option says how long a request waits.
 func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name() == "OnlyIfFree" }
 
-// Lock takes the lock of a job. It blocks for a round trip, or as long as lockmgr.MaxWait allows.
+// Lock takes the lock of a job. Lock blocks for a round trip, or as long as lockmgr.MaxWait allows.
+// The owner of ctx is ignored.
 //
 // A job whose lock is held elsewhere is not run: the error then matches lockmgr.ErrNotAcquired. The
 // job is not run after any other error of [lockmgr.Manager.Lock] either, nor if it is of
@@ -93,7 +94,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if key == nameOf(task{}.run) {
 		return nil, errors.New("holdfast: a job of Locker.Task needs a name of its own: see gocron.WithName")
 	}
-	lock, err := l.manager.Lock(ctx, l.options.Prefix+key, l.options.Lock...)
+	lock, err := l.manager.Lock(lockmgr.WithoutOwner(ctx), l.options.Prefix+key, l.options.Lock...)
 	if err != nil {
 		return nil, err // not lock: a nil pointer in the interface is not nil
 	}
@@ -126,8 +127,8 @@ type held struct {
 	over atomic.Bool
 }
 
-// Unlock ends the run. It never unlocks the lock of a task that still runs: if runs overlap, that
-// may be the lock that was taken for this run. Then this run's task had another one.
+// Unlock ends the run. If runs overlap, the task of this run may have had the lock of another run.
+// So Unlock takes a lock whose task has returned, and never one whose task runs.
 func (h *held) Unlock(ctx context.Context) error {
 	if !h.over.CompareAndSwap(false, true) {
 		return fmt.Errorf("holdfast: unlock %q: %w", h.Name(), lockmgr.ErrNotHeld)

@@ -315,3 +315,15 @@ func TestElector(t *testing.T) {
 	require.Eventually(t, func() bool { return ran[1].Load() >= 10 }, patient, time.Millisecond)
 	require.NoError(t, leaders[1].Resign(ctx))
 }
+
+// A run excludes all others, even if the contexts of their jobs have the same owner.
+func TestLocker_IgnoresTheOwner(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
+	locker := NewLocker(m, Options{})
+	lock, err := locker.Lock(ctx, "report")
+	require.NoError(t, err)
+	other, err := locker.Lock(ctx, "report")
+	requireBusy(t, other, err)
+	require.NoError(t, lock.Unlock(ctx))
+}

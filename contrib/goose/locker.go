@@ -43,10 +43,10 @@ func NewLocker(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *Loc
 	return &Locker{manager: m, name: name, options: opts}
 }
 
-// Lock waits until it holds the lock, or ctx ends. It does not use the database. The errors are
-// those of [lockmgr.Manager.Lock].
+// Lock waits until it holds the lock, or ctx ends. The owner of ctx is ignored. Lock does not use
+// the database. The errors are those of [lockmgr.Manager.Lock].
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
-	held, err := l.manager.Lock(ctx, l.name, l.options...)
+	held, err := l.manager.Lock(lockmgr.WithoutOwner(ctx), l.name, l.options...)
 	if err != nil {
 		return err
 	}

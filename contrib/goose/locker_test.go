@@ -119,3 +119,13 @@ func TestLocker_Busy(t *testing.T) {
 	require.NoError(t, held.Unlock(t.Context()))
 	require.ErrorIs(t, locker.Unlock(t.Context(), nil), lockmgr.ErrNotHeld)
 }
+
+// The lock excludes all others, even if their contexts have the same owner.
+func TestLocker_IgnoresTheOwner(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
+	locker := NewLocker(m, "shop", lockmgr.OnlyIfFree())
+	require.NoError(t, locker.Lock(ctx, nil))
+	require.ErrorIs(t, locker.Lock(ctx, nil), lockmgr.ErrNotAcquired)
+	require.NoError(t, locker.Unlock(ctx, nil))
+}
