@@ -140,7 +140,7 @@ func TestLine_BrokenTokenCounterCostsNoPosition(t *testing.T) {
 		next, other := b.LockAsync("lock", side...), c.LockAsync("lock", side...)
 		k.awaitInLine(t, s, "2")
 		mustUnlock(t, held)
-		require.Error(t, errOf(broken.Await(faults.Patient(t))))
+		require.ErrorContains(t, errOf(broken.Await(faults.Patient(t))), "redisson_lock_token:{NAME}")
 		select {
 		case <-next.Done():
 		case <-other.Done():

@@ -42,12 +42,3 @@ func TestFailure_OfAClusterInTrouble(t *testing.T) {
 	require.Equal(t, core.Maybe, f.Ran)
 	require.True(t, f.OnlyThis)
 }
-
-// A counter of tokens that is no number must be set by hand.
-func TestFailure_OfTheTokenCounter(t *testing.T) {
-	t.Parallel()
-	const text = "ERR value is not an integer or out of range script: f00, on @user_script:1."
-	f := serverFailure(textError(text), text)
-	require.Equal(t, Unknown, f.Kind)
-	require.Contains(t, f.Hint, "redisson_lock_token:{NAME}")
-}
