@@ -204,7 +204,7 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 // the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. The
 // error matches ErrInvalidOption if there is no ID.
 //
-// The server learns of a handoff in memory up to 16 ms and a round trip late. Until the server does, the server
+// The server learns of a handoff in memory up to 16 ms and a round trip late. Until then the server
 // knows the lock by the ID of the hold before. The old ID removes the lock, and the new ID does
 // not. Permits have IDs of their own: see [Permits.Return].
 func (m *Manager) ForceUnlockHolders(ctx context.Context, name string, ids ...string) (bool, error) {

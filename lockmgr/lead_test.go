@@ -197,10 +197,10 @@ func TestLead_UntilAContextEnds(t *testing.T) {
 		n.cut()
 		end, stop := context.WithTimeout(ctx, time.Minute)
 		defer stop()
-		long := make(chan error, 1)
+		long, work := make(chan error, 1), make(chan struct{})
 		go func() {
 			long <- m.Lead(ctx, "nightly", func(c context.Context, _ int64) error {
-				time.Sleep(time.Hour)
+				<-work
 				return c.Err()
 			}, lockmgr.WaitContext(end))
 		}()
@@ -214,6 +214,7 @@ func TestLead_UntilAContextEnds(t *testing.T) {
 		err = away.Lead(ctx, "nightly", never, lockmgr.WaitContext(end))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
+		close(work)
 		require.NoError(t, <-long)
 	})
 }

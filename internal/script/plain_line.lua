@@ -3,10 +3,10 @@
 
 local micros = clock[1] * 1000000 + clock[2]
 
-local lines = {}
+local lines = {} -- by the key of the lock
 
--- of returns the line of a lock. counter is the token counter, and tag is the prefix of the keys of readers.
-local function of(key)
+-- lineOf returns the line of a lock. counter is the token counter, and tag is the prefix of the keys of readers.
+local function lineOf(key)
   local line = lines[key]
   if not line then
     local tag = string.find(key, '{', 1, true) and key or '{' .. key .. '}'
@@ -96,7 +96,7 @@ end
 -- first manager has the lock, or has time to ask, or nil if nobody is in the line; and whether it has
 -- granted the lock.
 local function serve(key, free)
-  local line = of(key)
+  local line = lineOf(key)
   free = free or freeOf(key)
   local lease, reads
   if free == whole then
@@ -115,14 +115,14 @@ end
 
 -- wanted returns how many permits the managers of the line need. It stops at more than most.
 local function wanted(key, most)
-  return ahead(of(key), nil, most)
+  return ahead(lineOf(key), nil, most)
 end
 
 -- enter joins the line for n permits, if the manager wants that, and reports whether the manager has what
 -- it wants. If a key of the line may be at the other master of a slot that is moved, nobody joins.
 local function enter(key, want, n)
   local manager, id, life, flags, note = string.match(want, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
-  local line = of(key)
+  local line = lineOf(key)
   if not manager or life == '0' then
     return true
   elseif type(redis.pcall('EXISTS', key, line.list, line.wants)) ~= 'number' then
@@ -138,7 +138,7 @@ end
 -- stay makes a write that changes nothing if the manager in want stands in the line. So later writes of the
 -- script pass without memory.
 local function stay(key, want)
-  local manager, wants = string.match(want, '^%S+'), of(key).wants
+  local manager, wants = string.match(want, '^%S+'), lineOf(key).wants
   if manager and redis.call('HEXISTS', wants, manager) == 1 then
     redis.call('HDEL', wants, '')
   end
@@ -147,7 +147,7 @@ end
 -- depart leaves the line, if there is a manager in want. It returns what leave returns.
 local function depart(key, want)
   local manager, id = string.match(want, '^(%S+) (%d+)')
-  return manager and leave(of(key), manager, tonumber(id))
+  return manager and leave(lineOf(key), manager, tonumber(id))
 end
 
 -- refusal refuses n of the free permits to a manager if others come before it. The manager enters the
@@ -155,7 +155,7 @@ end
 -- first manager has time to ask, and whether the manager has what it wants. It returns nil or false if
 -- the manager may take the lock: also if the manager can't stand in the line, as clients of Redisson can't.
 local function refusal(key, want, n, free)
-  local manager, line = string.match(want, '^%S+'), of(key)
+  local manager, line = string.match(want, '^%S+'), lineOf(key)
   local needs, _, till, flags = positionOf(line, manager or '')
   local told = needs and n <= needs and now < till and string.find(flags, 't') -- it may take them, whoever is before
   if told or ahead(line, manager, free - n) <= free - n then
@@ -188,7 +188,7 @@ end
 -- stand in no line. It returns what release.lua returns.
 local function released(key, channel, owner, want)
   local deleted = type(redis.pcall('DEL', key)) == 'number' -- any fields that are left are no holders
-  local line, manager = of(key), string.match(owner, '^(.*):%d+$')
+  local line, manager = lineOf(key), string.match(owner, '^(.*):%d+$')
   if redis.pcall('HEXISTS', line.wants, manager) == 1 then
     pcall(remove, line, manager) -- the holder stands in no line: a late copy has joined
   end
@@ -204,7 +204,7 @@ end
 -- yield leaves the line of a lock that the manager still wants, and serves the line.
 local function yield(key, want)
   local manager = string.match(want, '^%S+')
-  if not manager or redis.call('HEXISTS', of(key).wants, manager) == 0 then
+  if not manager or redis.call('HEXISTS', lineOf(key).wants, manager) == 0 then
     return
   end
   depart(key, want)
