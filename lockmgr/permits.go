@@ -172,8 +172,9 @@ func (p Permits) ours(id string) bool {
 // SetLimit sets the limit, 0 or more. With 0 no permit is granted until the limit is raised. With a
 // limit above 0, waiting requests for more permits than the limit fail with ErrLimit. If more
 // permits are taken, the holders keep their permits, and no permit is granted until enough are
-// given back. A limit below 0 or above math.MaxInt32 fails with ErrInvalidOption. SetLimit blocks
-// for a round trip. A call without an answer may still take effect later.
+// given back, except that permits may pass in memory for another Options.PassTime. A limit below 0
+// or above math.MaxInt32 fails with ErrInvalidOption. SetLimit blocks for a round trip. A call
+// without an answer may still take effect later.
 func (p Permits) SetLimit(ctx context.Context, limit int) error {
 	if limit < 0 || limit > math.MaxInt32 {
 		return &LockError{Op: opLimit, Name: p.name, Err: fmt.Errorf("%w: limit %d: want 0 to %d", ErrInvalidOption, limit, math.MaxInt32)}

@@ -36,7 +36,7 @@ type ask struct {
 	leads    bool // Lead
 }
 
-// limitOf is the limit of all permits.
+// limitOf is the limit of all permits, until SetLimit changes it.
 const limitOf = 3
 
 func (w *world) drawAsk(r *rand.Rand, m *machine) ask {

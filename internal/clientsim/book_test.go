@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ type pages struct {
 	wrote    time.Time       // when a writer last asked for it, had it or had gone
 	keptMost time.Time       // the latest instant until which anything may keep it
 	weakened time.Time       // when a forced unlock, or a loss of data, last ended what was kept
+	limits   []limit         // of permits, but for limitOf
 }
 
 // all returns the requests without an answer and those of holds.
@@ -145,6 +147,14 @@ type hold struct {
 	heard    time.Time       // when the message of a forced unlock was sent to its manager
 }
 
+// A limit is one call of SetLimit.
+type limit struct {
+	n     int
+	begun time.Time
+	done  time.Time // when the server had answered; zero: not yet
+	over  time.Time // when it certainly no longer holds; zero: not yet
+}
+
 // A doubt is a request, first, that a later one, second, may have overtaken. It is decided at a
 // later instant.
 type doubt struct {
@@ -215,8 +225,8 @@ func (b *book) ask(m *machine, mgr *lockmgr.Manager, a ask) *request {
 
 // keyless reports whether nothing of a name is on the server.
 func (w *world) keyless(name string) bool {
-	keys := w.keysOf(name)
-	return keys.Get(name) == nil && keys.Get(queueOf(name)) == nil
+	queue := queueOf(name)
+	return w.keysOf(name).Get(name) == nil && w.keysOf(queue).Get(queue) == nil
 }
 
 // leave notes that a caller has gone without a look at the answer. There was one if granted is
@@ -618,14 +628,18 @@ func (b *book) hears(p *pages, name string) {
 
 // listens reports whether a host is subscribed to the channel of a name. w.mu is held.
 func (w *world) listens(h *host, name string) bool {
-	return slices.ContainsFunc(w.serverOf(name).subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
+	return slices.ContainsFunc(w.ownerOf(slotOf(name)).subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
 		return c.from == h && !c.closed && !c.broken
 	})
 }
 
 // recorded reports whether a record carries a holder of a manager. w.mu is held.
 func (w *world) recorded(name, mgr string) bool {
-	return carries(w.keysOf(name), name, w.kindOf(name), mgr)
+	kind, key := w.kindOf(name), name
+	if kind == permits {
+		key = takenOf(name)
+	}
+	return carries(w.keysOf(key), name, kind, mgr)
 }
 
 // carries reports whether the record of a name has a holder of a manager. The kind is writer if it
@@ -641,8 +655,12 @@ func carries(keys keyspace, name string, kind feature, mgr string) bool {
 
 // permitsTaken returns how many permits of a name a manager has that have not expired.
 func permitsTaken(keys keyspace, name, mgr string) (n int) {
+	return permitsOf(keys, name, permitPrefix(mgr))
+}
+
+// permitsOf returns how many permits of a name whose IDs have a prefix have not expired.
+func permitsOf(keys keyspace, name, prefix string) (n int) {
 	if v := keys.Get(takenOf(name)); v != nil && v.Kind == luaserver.Scores {
-		prefix := permitPrefix(mgr)
 		for _, m := range v.Members {
 			if strings.HasPrefix(m.Name, prefix) && m.Score > float64(nowMs()) {
 				n++
@@ -650,6 +668,51 @@ func permitsTaken(keys keyspace, name, mgr string) (n int) {
 		}
 	}
 	return n
+}
+
+// limiting notes a call of SetLimit. It returns the number of the call.
+func (b *book) limiting(name string, n int) int {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	p := b.of(name)
+	p.limits = append(p.limits, limit{n: n, begun: time.Now()})
+	b.w.tracef("the limit of %q shall be %d", name, n)
+	return len(p.limits) - 1
+}
+
+// limited notes the end of a call of SetLimit. One that has failed may take effect at any time.
+func (b *book) limited(name string, i int, err error) {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	b.w.tracef("the limit of %q is %d: %v", name, b.of(name).limits[i].n, err)
+	if err != nil {
+		return
+	}
+	all, now := b.of(name).limits, time.Now()
+	all[i].done = now
+	for j := range all {
+		if l := &all[j]; !l.done.IsZero() && l.done.Before(all[i].begun) && l.over.IsZero() {
+			l.over = now
+		}
+	}
+}
+
+// limitsIn returns the smallest limit, but for 0, and the largest one that a name may have had in a span.
+func (b *book) limitsIn(name string, in span) (least, most int) {
+	p := b.of(name)
+	// The server may forget the limit, or hear of it late.
+	first := b.w.set.forget || b.w.set.replicas > 0 || !slices.ContainsFunc(p.limits, func(l limit) bool { return !l.done.IsZero() && l.done.Before(in.from) })
+	if least = math.MaxInt; first {
+		least, most = limitOf, limitOf
+	}
+	for _, l := range p.limits {
+		if l.n > 0 && !l.begun.After(in.to) {
+			if forgotten := !first && !l.over.IsZero() && l.over.Before(in.from); !forgotten {
+				least, most = min(least, l.n), max(most, l.n)
+			}
+		}
+	}
+	return least, most
 }
 
 // forced notes the end of the call. A hold that began later must not be lost.
@@ -726,7 +789,7 @@ var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
 	lockmgr.ErrKind: "ErrKind", lockmgr.ErrOutOfMemory: "ErrOutOfMemory", lockmgr.ErrReplicas: "ErrReplicas",
-	context.DeadlineExceeded: "DeadlineExceeded",
+	lockmgr.ErrLimit: "ErrLimit", context.DeadlineExceeded: "DeadlineExceeded",
 }
 
 func (w *world) see(err error) {

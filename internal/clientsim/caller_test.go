@@ -86,6 +86,8 @@ func (w *world) one(r *rand.Rand) {
 		w.upgrade(m, mgr, a, r)
 	case a.kind == reader && r.IntN(4) == 0:
 		w.follow(m, mgr, a, r)
+	case a.kind == permits && k&limits != 0 && r.IntN(4) == 0:
+		w.limit(mgr, a.name, r.IntN(2*limitOf), r)
 	case a.kind == permits && r.IntN(2) == 0:
 		w.keep(w.lock(m, mgr, a), a.hold, r)
 	case k&(owners|adopted) != 0 && r.IntN(12) == 0 && len(w.plainNames()) > 1:
@@ -450,6 +452,14 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	for _, h := range holds {
 		w.keep(h, w.set.hold/10, r)
 	}
+}
+
+// limit sets the limit of permits.
+func (w *world) limit(mgr *lockmgr.Manager, name string, n int, r *rand.Rand) {
+	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
+	defer cancel()
+	i := w.book.limiting(name, n)
+	w.book.limited(name, i, mgr.Permits(name, limitOf).SetLimit(ctx, n))
 }
 
 func (w *world) force(m *machine, mgr *lockmgr.Manager, name string, r *rand.Rand) {

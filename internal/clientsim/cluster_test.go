@@ -3,6 +3,7 @@ package clientsim
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,34 +66,78 @@ var crcs = func() (t [256]uint16) {
 	return t
 }()
 
-// serverOf returns the server of a key.
-func (w *world) serverOf(key string) *server {
+// ownerOf returns the server of a slot.
+func (w *world) ownerOf(slot uint16) *server {
 	if w.set.servers == 1 {
 		return w.servers[0]
 	}
-	slot := slotOf(key)
 	if i, moved := w.slots[slot]; moved {
 		return w.servers[i]
 	}
 	return w.servers[int(slot)*w.set.servers/slots]
 }
 
+// serverOf returns the server that has a key, or would get it.
+func (w *world) serverOf(key string) *server {
+	slot := slotOf(key)
+	if m := w.moving[slot]; m != nil && m.to.keys.Get(key) != nil {
+		return m.to
+	}
+	return w.ownerOf(slot)
+}
+
 func (w *world) keysOf(key string) keyspace { return w.serverOf(key).keys }
 
-// elsewhere returns the answer to a command whose keys another server has, or nil.
-func (s *server) elsewhere(keys []string) any {
-	if s.w.set.servers == 1 {
+// elsewhere returns the answer to a command whose keys are not here, or nil. asking says that the client sent
+// ASKING before.
+func (s *server) elsewhere(keys []string, asking bool) any {
+	if s.w.set.servers == 1 || len(keys) == 0 {
 		return nil
 	}
+	slot := slotOf(keys[0])
+	if slices.ContainsFunc(keys, func(key string) bool { return slotOf(key) != slot }) {
+		return failure("CROSSSLOT Keys in request don't hash to the same slot")
+	}
+	m := s.w.moving[slot]
+	if m == nil || m.to == s && !asking {
+		return s.movedChannel(keys[0])
+	}
+	here := 0
 	for _, key := range keys {
-		switch at := s.w.serverOf(key); {
-		case slotOf(key) != slotOf(keys[0]):
-			return failure("CROSSSLOT Keys in request don't hash to the same slot")
-		case at != s:
-			return failure(fmt.Sprintf("MOVED %d sim:%d", slotOf(key), 7000+at.index))
+		if s.keys.Get(key) != nil {
+			here++
 		}
 	}
+	switch {
+	case here == len(keys), m.to == s && len(keys) == 1:
+		return nil
+	case m.to == s || here > 0:
+		s.w.seen["tryagain"]++
+		return failure("TRYAGAIN Multiple keys request during rehashing of slot")
+	}
+	s.w.seen["ask"]++
+	return failure(fmt.Sprintf("ASK %d sim:%d", slot, 7000+m.to.index))
+}
+
+// movedChannel returns the answer to a command about a channel, or a key of a slot that is not being moved, whose
+// slot another server serves, or nil.
+func (s *server) movedChannel(channel string) any {
+	if at := s.w.ownerOf(slotOf(channel)); at != s {
+		return failure(fmt.Sprintf("MOVED %d sim:%d", slotOf(channel), 7000+at.index))
+	}
 	return nil
+}
+
+// keysIn returns the keys of a command of a script.
+func keysIn(call []string) []string {
+	switch key := keyOf(call); {
+	case key == "":
+		return nil
+	case strings.EqualFold(call[0], "EXISTS"), strings.EqualFold(call[0], "DEL"):
+		return call[1:]
+	default:
+		return []string{key}
+	}
 }
 
 // cluster answers CLUSTER.
@@ -135,30 +180,71 @@ func (w *world) layout() (out []any) {
 	return out
 }
 
-// moveSlot gives the slot of a name to another server, with all its keys. w.mu is held.
-func (w *world) moveSlot(name string) {
-	if w.set.servers == 1 {
+// A migration is a slot on its way to another server, key by key.
+type migration struct{ from, to *server }
+
+// move moves one key. w.mu is held.
+func (m *migration) move(key string) {
+	v := m.from.keys.Get(key)
+	if v == nil {
 		return
 	}
-	from, slot := w.serverOf(name), slotOf(name)
-	if from.stopped > 0 {
+	w := m.from.w
+	w.tracef("%q moves to server %d", key, m.to.index)
+	if m.to.keys.Get(key) != nil { // MIGRATE would refuse it
+		w.fail("promise5", "a script has made %q at the new server of its slot, and the old one has it too", key)
+	}
+	m.to.keys.Values[key] = v
+	delete(m.from.keys.Values, key)
+}
+
+// moveSlot gives the slot of a name to another server: at once, or a key at a time. w.mu is held.
+func (w *world) moveSlot(r *rand.Rand, name string, lasts time.Duration) {
+	slot := slotOf(name)
+	from := w.ownerOf(slot)
+	if w.set.servers == 1 || from.stopped > 0 || w.moving[slot] != nil {
 		return
 	}
 	to := w.servers[(from.index+1)%len(w.servers)]
-	w.tracef("slot %d of %q goes from server %d to server %d", slot, name, from.index, to.index)
-	for key, v := range from.keys.Values {
+	if w.set.replicas > 0 || r.IntN(2) == 0 { // replicas would need the keys of both servers
+		w.giveSlot(slot, from, to, 0)
+		return
+	}
+	w.tracef("slot %d of %q begins to move from server %d to server %d", slot, name, from.index, to.index)
+	m := &migration{from, to}
+	w.moving[slot] = m
+	var keys []string
+	for key := range from.keys.Values {
 		if slotOf(key) == slot {
-			to.keys.Values[key] = v
-			delete(from.keys.Values, key)
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for i, key := range keys {
+		w.afterwards(lasts*time.Duration(i+1)/time.Duration(len(keys)+1), func() { m.move(key) })
+	}
+	for _, h := range w.hosts {
+		h.excuse(lasts)
+	}
+	w.afterwards(lasts, func() {
+		delete(w.moving, slot)
+		w.giveSlot(slot, from, to, lasts)
+	})
+}
+
+// giveSlot gives a slot to another server, with all its keys, which took a time. w.mu is held.
+func (w *world) giveSlot(slot uint16, from, to *server, took time.Duration) {
+	w.tracef("slot %d goes from server %d to server %d", slot, from.index, to.index)
+	for key := range from.keys.Values {
+		if slotOf(key) == slot {
+			(&migration{from, to}).move(key)
 			from.touch([]string{"DEL", key})
 			to.touch([]string{"DEL", key})
 		}
 	}
 	from.replicate(nil)
 	to.replicate(nil)
-	if w.slots == nil {
-		w.slots, w.movedAt, w.movedIn = make(map[uint16]int), make(map[uint16]time.Time), make(map[uint16]int64)
-	}
 	w.slots[slot], w.movedAt[slot], w.movedIn[slot] = to.index, time.Now(), to.offset
 	for channel, subs := range from.subscribers {
 		if slotOf(channel) == slot {
@@ -170,7 +256,7 @@ func (w *world) moveSlot(name string) {
 	}
 	for _, n := range w.names {
 		if slotOf(n) == slot {
-			w.note(movedSlot, nil, n, 0)
+			w.mets = append(w.mets, met{movedSlot, nil, n, span{time.Now().Add(-took), time.Now()}})
 		}
 	}
 	for _, h := range w.hosts {

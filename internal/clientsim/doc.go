@@ -36,11 +36,10 @@
 // such a request. With 10,000 seeds and more, TestSeeds fails if no run has met a pair, unless a
 // list says why it can't be met.
 //
-// Nothing draws these yet: a slot while it is being moved (ASK and TRYAGAIN; slots move at once
-// here), Options.Channels other than the default, Options.Prefix, SetLimit of permits, a stranger
-// that takes permits or has a place at the head of a fair queue, Explain, Inspect and Scan, a host
-// that is suspended, MaxWaiters and MaxLocks, one cluster master that stops alone. Lead is drawn
-// only with options that it refuses.
+// Nothing draws these yet: Options.Channels other than the default, Options.Prefix, a stranger that
+// has a place at the head of a fair queue, Explain, Inspect and Scan, a host that is suspended,
+// MaxWaiters and MaxLocks, one cluster master that stops alone, and a slot that is moved key by key
+// where there are replicas. Lead is drawn only with options that it refuses.
 //
 // # What happens
 //
@@ -51,7 +50,7 @@
 // Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the
 // grant without a look at the future, use Do, Extend, All and Any, named and adopted owners,
 // re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold,
-// tokens, forced unlocks, and options that contradict each other.
+// tokens, forced unlocks, limits of permits, and options that contradict each other.
 //
 // # Promptness
 //

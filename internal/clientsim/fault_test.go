@@ -59,9 +59,10 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys, counter := w.keysOf(name), w.keysOf(name).Get(counterOf(name))
+	keys, counter := w.keysOf(name), w.keysOf(counterOf(name)).Get(counterOf(name))
 	switch { // it would do nothing, or not what it is for
 	case w.over,
+		kind&(badKey|badCounter) != 0 && w.moving[slotOf(name)] != nil,
 		kind == late && len(h.conns) == 0,
 		kind&(badKey|foreign) != 0 && (w.kindOf(name) != plain || keys.Get(name) != nil),
 		kind == foreign && w.set.kinds&clustered != 0,
@@ -126,7 +127,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			w.failOver(r)
 		}
 	case move:
-		w.moveSlot(name)
+		w.moveSlot(r, name, lasts)
 	case noPerm:
 		h.refused[name]++
 		w.trouble(kind, h, name, lasts)
@@ -156,7 +157,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		keys.Values[key] = &value{Kind: luaserver.List}
 		w.trouble(kind, nil, name, lasts)
 		ends(func() {
-			keys := w.keysOf(name) // its slot may have moved
+			keys := w.keysOf(key) // its slot may have moved
 			if now := keys.Values[key]; now == nil || now.Kind != luaserver.List {
 				return // a failover has brought an earlier one back
 			}
@@ -301,6 +302,13 @@ func (h *host) block(which int) {
 }
 
 func counterOf(name string) string { return fmt.Sprintf("redisson_lock_token:{%s}", name) }
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

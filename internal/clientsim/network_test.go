@@ -54,6 +54,7 @@ type conn struct {
 	partial    []byte // of a command, at the server
 	subscribed map[string]bool
 	written    int64 // the offset of the last change that came on it
+	asking     bool  // the last command was ASKING
 	broken     bool  // by the server or the network
 
 	in       []byte // what the client can read

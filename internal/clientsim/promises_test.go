@@ -28,13 +28,27 @@ func (b *book) promise1(h *hold) {
 	w := b.w
 	b.look("promise1", h.request)
 	h.parts(func(name string, kind feature) {
-		taken := h.n
+		taken, most := h.n, 0
+		if kind == permits {
+			key := takenOf(name)
+			taken += permitsOf(w.keysOf(key), name, permitPrefix(strangerID))
+			since := h.issued
+			if t := w.trailOf(name, h.lock.HolderID()); t == nil || t.acquires == 0 { // passed on: it had been there before
+				since = sooner(since, h.told.Add(-sec-8*w.slowest()))
+				if w.set.passTime > 0 {
+					since = w.began
+				}
+			}
+			if _, most = b.limitsIn(name, span{since, h.told}); taken > most {
+				w.fail("promise1", "%v has %d permits of %q, with those of strangers %d of %d", h, h.n, name, taken, most)
+			}
+		}
 		for _, o := range b.of(name).holds {
 			same := o.mgr == h.mgr && o.lock.Owner() == h.lock.Owner()
 			if o == h || o.over || o.exempt || h.exempt || kind != permits && same || kind == reader && o.part(name) == reader || !o.lock.Valid() {
 				continue
 			}
-			if taken += o.n; kind == permits && taken <= limitOf {
+			if taken += o.n; kind == permits && taken <= most {
 				continue
 			}
 			w.fail("promise1", "%v and %v both have %q, as %s and %s, for another %v and %v", o, h, name, o.lock.HolderID(), h.lock.HolderID(), o.lock.Remaining(), h.lock.Remaining())
@@ -492,6 +506,11 @@ func (b *book) promise10(q *request) {
 	b.look("promise10", q)
 	p := b.of(q.name)
 	in := span{q.issued.Add(-2 * sec), q.told}
+	if q.kind == permits {
+		if least, most := b.limitsIn(q.name, in); q.n > least || most == 0 || len(p.limits) > 0 {
+			return
+		}
+	}
 	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.host.disturbed(in) || w.strangerAt(q.name, in) ||
 		w.troubled(ofNames, nil, q.name, in) || b.managers[q.mgr].closing {
 		return
@@ -674,6 +693,10 @@ func (b *book) promise13a(q *request, err error) {
 		if !had(foreign, nil) && !(had(badKey, nil) && q.kind != plain) {
 			lie("it is no other kind of lock")
 		}
+	case errors.Is(err, lockmgr.ErrLimit):
+		if least, _ := b.limitsIn(q.name, span{q.issued, q.told}); q.n <= least {
+			lie("the limit was large enough")
+		}
 	case errors.Is(err, lockmgr.ErrReplicas):
 		if !q.met.has(acks) {
 			lie("it asks for no replicas")
@@ -747,13 +770,13 @@ func (b *book) onlyReads(q *request) bool {
 // holdsOn reports whether the record of a name has a holder of a manager who keeps others out. The
 // field of a reader whose own key has expired stays until the next script finds it. w.mu is held.
 func (w *world) holdsOn(name, mgr string) bool {
-	keys := w.keysOf(name)
-	fields := keys.names(name)
+	fields := w.keysOf(name).names(name)
 	if !slices.Contains(fields, "mode") {
 		return w.recorded(name, mgr)
 	}
 	return slices.ContainsFunc(fields, func(f string) bool {
-		return strings.HasPrefix(f, mgr+":") && (strings.HasSuffix(f, ":write") || keys.Get("{"+name+"}:"+f+":rwlock_timeout:1") != nil)
+		own := "{" + name + "}:" + f + ":rwlock_timeout:1"
+		return strings.HasPrefix(f, mgr+":") && (strings.HasSuffix(f, ":write") || w.keysOf(own).Get(own) != nil)
 	})
 }
 

@@ -112,6 +112,8 @@ func (s *server) unsubscribe(c *conn, channel string) {
 
 // command returns the bytes of the answer.
 func (s *server) command(c *conn, args []string) []byte {
+	asking := c.asking
+	c.asking = strings.EqualFold(args[0], "ASKING")
 	switch name := strings.ToUpper(args[0]); name {
 	case "HELLO":
 		mode := "$10\r\nstandalone"
@@ -135,7 +137,7 @@ func (s *server) command(c *conn, args []string) []byte {
 			return resp.Append(nil, failure("NOPERM No permissions to access a channel"))
 		}
 		if name == "SSUBSCRIBE" {
-			if at := s.elsewhere(args[1:]); at != nil {
+			if at := s.movedChannel(args[1]); at != nil {
 				return resp.Append(nil, at)
 			}
 		}
@@ -166,10 +168,10 @@ func (s *server) command(c *conn, args []string) []byte {
 		s.known[script.SHA] = script
 		return resp.Append(nil, script.SHA)
 	case "EVAL", "EVALSHA":
-		return resp.Append(nil, s.eval(c, name, args))
+		return resp.Append(nil, s.eval(c, name, args, asking))
 	}
 	if len(args) > 1 {
-		if at := s.elsewhere(args[1:2]); at != nil {
+		if at := s.elsewhere(args[1:2], asking); at != nil {
 			return resp.Append(nil, at)
 		}
 	}
@@ -180,10 +182,10 @@ func (s *server) command(c *conn, args []string) []byte {
 	return resp.Append(nil, s.plain(args))
 }
 
-func (s *server) eval(c *conn, name string, args []string) any {
+func (s *server) eval(c *conn, name string, args []string, asking bool) any {
 	n, _ := strconv.Atoi(args[2])
 	keys := args[3 : 3+n]
-	if at := s.elsewhere(keys); at != nil {
+	if at := s.elsewhere(keys, asking); at != nil {
 		return at
 	}
 	for _, key := range keys {
@@ -212,6 +214,9 @@ func (s *server) eval(c *conn, name string, args []string) any {
 	out := engine.Run(script, keys, args[3+n:], func(call []string) any {
 		if err := s.memory.Refuse(call[0]); err != nil {
 			return err
+		}
+		if s.elsewhere(keysIn(call), asking) != nil {
+			return failure("ERR Script attempted to access a non local key in a cluster node")
 		}
 		if key := keyOf(call); key != "" && !slices.Contains(keys, key) {
 			s.w.seen[undeclared+script.Name+" "+kindOfKey(key)]++

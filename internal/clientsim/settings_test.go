@@ -68,6 +68,7 @@ const (
 	move                           // a slot gets another master
 	lateDial                       // Options.ConnectLater
 	full                           // the servers have no memory
+	limits                         // SetLimit of permits
 	allKinds     = 1<<iota - 1
 )
 
@@ -76,7 +77,7 @@ var kindNames = []string{
 	"nosubscribe", "far", "slowlog", "slowobserver", "slowcallback", "force", "abandon", "together", "owners", "adopted", "fixed",
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
-	"replicated", "clustered", "fail", "move", "latedial", "full",
+	"replicated", "clustered", "fail", "move", "latedial", "full", "limits",
 }
 
 // disasters are the kinds that strike at an instant and last for a time.
@@ -170,6 +171,9 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	}
 	if s.kinds&(fail|move|kill) != 0 { // these seldom meet one another, a cancel, or an owner that reads
 		s.kinds |= []kinds{0, abandon | together, owners | sides, kill}[r.IntN(4)]
+	}
+	if s.kinds&limits != 0 {
+		s.kinds |= counted
 	}
 	if s.kinds&hot != 0 && seed%2 == 0 { // what is passed on in memory is forced open, too
 		s.kinds |= force

@@ -38,7 +38,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.serverOf(name)
-	if w.over || s.stopped > 0 {
+	if w.over || s.stopped > 0 || w.moving[slotOf(name)] != nil {
 		return
 	}
 	kind := w.kindOf(name)
@@ -58,6 +58,13 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 			s.keys.setHash(name, 2*hold+sec, "mode", "read", id, "1")
 			s.plain([]string{"SET", "{" + name + "}:" + id + ":rwlock_timeout:1", "1", "PX", fmt.Sprint((2*hold + sec).Milliseconds())})
 		}
+		took = true
+	}
+	taken, permit := takenOf(name), permitHolder(id)+"\x00\x00"
+	free, _ := strconv.Atoi(s.textOf(name))
+	if kind == permits && free > 0 {
+		s.plain([]string{"INCRBY", name, "-1"})
+		s.plain([]string{"ZADD", taken, fmt.Sprint(nowMs() + (2*hold + sec).Milliseconds()), permit})
 		took = true
 	}
 	if !took {
@@ -81,6 +88,13 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 	}
 	w.afterwards(hold, func() {
 		s := w.serverOf(name)
+		if kind == permits {
+			if s.plain([]string{"ZREM", taken, permit}) == any(int64(1)) {
+				free := s.plain([]string{"INCRBY", name, "1"})
+				s.publish("redisson_sc:{"+name+"}", fmt.Sprint(free))
+			}
+			return
+		}
 		if !slices.ContainsFunc(s.keys.names(name), func(f string) bool { return strings.HasPrefix(f, id) }) {
 			return
 		}
@@ -94,13 +108,26 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 		if fields := s.keys.names(name); len(fields) == 1 && fields[0] == "mode" {
 			s.plain([]string{"DEL", name})
 		}
-		publish := "PUBLISH"
-		if w.set.servers > 1 {
-			publish = "SPUBLISH"
-		}
-		s.plain([]string{publish, channel, "0"})
-		s.replicate(nil)
+		s.publish(channel, "0")
 	})
+}
+
+// publish sends a message of a stranger, as the last command of it.
+func (s *server) publish(channel, text string) {
+	publish := "PUBLISH"
+	if s.w.set.servers > 1 {
+		publish = "SPUBLISH"
+	}
+	s.plain([]string{publish, channel, text})
+	s.replicate(nil)
+}
+
+// textOf returns a text, or "".
+func (s *server) textOf(key string) string {
+	if v := s.keys.Get(key); v != nil {
+		return v.Text
+	}
+	return ""
 }
 
 // strangeWait has a stranger wait for a fair lock for a while, in vain, if anybody is before it.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-go/holdfast/internal/luaserver"
 )
 
 // options say which seed to run, and how.
@@ -69,6 +71,7 @@ type world struct {
 	slots     map[uint16]int // which have moved, and to which server
 	movedAt   map[uint16]time.Time
 	movedIn   map[uint16]int64 // the offset of the new server after the move; removed by a failover
+	moving    map[uint16]*migration
 	strangers []stranger
 	hosts     []*host
 	troubles  []trouble
@@ -126,6 +129,7 @@ func (r *randReader) Read(b []byte) (int, error) {
 func newWorld(o options, set settings) *world {
 	w := &world{
 		options: o, set: set, began: time.Now(), stopped: make(chan struct{}), seen: make(map[string]int), revived: make(map[string][]string), gone: make(map[record]time.Time), denied: make(map[record]time.Time),
+		slots: make(map[uint16]int), movedAt: make(map[uint16]time.Time), movedIn: make(map[uint16]int64), moving: make(map[uint16]*migration),
 	}
 	w.trace = &trace{began: w.began, out: o.trace}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -243,6 +247,7 @@ func (w *world) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.returnPermits()
+	w.resetLimits()
 	for _, srv := range w.servers {
 		for key := range srv.keys.Values {
 			fields := srv.keys.names(key)
@@ -270,6 +275,18 @@ func (w *world) returnPermits() {
 					}
 				}
 			}
+		}
+	}
+}
+
+// resetLimits makes limitOf the limit of all permits. w.mu is held.
+func (w *world) resetLimits() {
+	for _, name := range w.names {
+		taken, keys := takenOf(name), w.keysOf(name)
+		n := int64(limitOf) - w.keysOf(taken).Do("ZCARD", taken).(int64)
+		if v := keys.Get(name); v != nil && v.Kind == luaserver.Text && len(w.book.of(name).limits) > 0 {
+			v.Text = fmt.Sprint(n)
+			w.book.of(name).limits = append(w.book.of(name).limits, limit{n: limitOf, begun: time.Now()})
 		}
 	}
 }
