@@ -565,7 +565,7 @@ func (w *world) planCrowd(r *rand.Rand) {
 			return
 		}
 		w.mu.Lock()
-		w.stopServer(lasts)
+		w.stopServers(lasts)
 		w.crowded = time.Now().Add(lasts + w.recovery + 20*sec)
 		w.mu.Unlock()
 		for i := range n {

@@ -38,8 +38,8 @@
 //
 // Nothing draws these yet: Options.Channels other than the default, Options.Prefix, a stranger that
 // has a place at the head of a fair queue, Explain, Inspect and Scan, a host that is suspended,
-// MaxWaiters and MaxLocks, one cluster master that stops alone, and a slot that is moved key by key
-// where there are replicas. Lead is drawn only with options that it refuses.
+// MaxWaiters and MaxLocks, and a slot that is moved key by key where there are replicas. Lead is
+// drawn only with options that it refuses.
 //
 // # What happens
 //

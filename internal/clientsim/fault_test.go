@@ -111,7 +111,11 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 			h.speak()
 		})
 	case stop:
-		w.stopServer(lasts)
+		if i := r.IntN(2 * len(w.servers)); i < len(w.servers) && len(w.servers) > 1 {
+			w.stopOne(w.servers[i], lasts)
+		} else {
+			w.stopServers(lasts)
+		}
 	case restart:
 		for _, s := range w.servers {
 			clear(s.known)
@@ -184,26 +188,44 @@ func (w *world) fill(by int) {
 	}
 }
 
-// stopServer stops the server for a time. w.mu is held.
-func (w *world) stopServer(lasts time.Duration) {
+// stopServers stops all servers for a time. w.mu is held.
+func (w *world) stopServers(lasts time.Duration) {
 	w.tracef("the servers stop for %v", lasts)
 	w.note(frozen, nil, "", lasts)
+	w.halted++
 	for _, s := range w.servers {
-		s.stopped++
+		s.stop()
 	}
 	for _, h := range w.hosts {
 		h.fallSilent()
 		h.excuse(lasts)
 	}
 	w.afterwards(lasts, func() {
+		w.halted--
 		for _, h := range w.hosts {
 			h.speak()
 		}
 		for _, s := range w.servers {
-			w.tracef("a server runs, %d commands lie there", len(s.backlog))
 			s.resume()
 		}
 	})
+}
+
+// stopOne stops one of the masters of a cluster for a time. w.mu is held.
+func (w *world) stopOne(s *server, lasts time.Duration) {
+	w.tracef("server %d stops for %v", s.index, lasts)
+	w.seen["one stops"]++
+	s.stop()
+	for _, name := range w.names {
+		if w.ownerOf(slotOf(name)) == s {
+			w.note(frozen, nil, name, lasts)
+		}
+	}
+	for _, h := range w.hosts {
+		h.excuse(lasts)
+		h.excuses[len(h.excuses)-1].of = s
+	}
+	w.afterwards(lasts, s.resume)
 }
 
 func (w *world) cutAll(h *host, arrives bool) {
@@ -233,11 +255,31 @@ func (s span) overlaps(o span) bool { return !s.from.After(o.to) && !s.to.Before
 // to recover. w.mu is held.
 func (h *host) excuse(lasts time.Duration) {
 	now := time.Now()
-	h.excuses = append(h.excuses, span{now, now.Add(lasts + h.w.recovery)})
+	h.excuses = append(h.excuses, excuse{span: span{now, now.Add(lasts + h.w.recovery)}})
+}
+
+// An excuse is a time in which a host is disturbed: for what one server has, or, if that is nil, for all.
+type excuse struct {
+	span
+	of *server
 }
 
 // disturbed reports whether a host was disturbed in a span. w.mu is held.
-func (h *host) disturbed(in span) bool { return slices.ContainsFunc(h.excuses, in.overlaps) }
+func (h *host) disturbed(in span) bool {
+	return slices.ContainsFunc(h.excuses, func(e excuse) bool { return e.overlaps(in) })
+}
+
+// disturbed reports whether the host of a request was disturbed in a span, for a name that it is about. w.mu is
+// held.
+func (q *request) disturbed(in span) bool {
+	w, is := q.m.w, false
+	q.parts(func(name string, _ feature) {
+		is = is || slices.ContainsFunc(q.host.excuses, func(e excuse) bool {
+			return e.overlaps(in) && (e.of == nil || e.of == w.ownerOf(slotOf(name)) || w.movedSince(name, e.from))
+		})
+	})
+	return is
+}
 
 // troubledSince reports whether a name had a fault of its own between an instant and now. w.mu is
 // held.

@@ -192,8 +192,8 @@ func (m *machine) die(r *rand.Rand) {
 	w.cutAll(old, r.IntN(2) == 0)
 	old.down++
 	h := &host{w: w, index: len(w.hosts), latency: old.latency, mute: old.mute, refused: make(map[string]int)}
-	if w.servers[0].stopped > 0 {
-		h.silent, h.silentFrom = w.servers[0].stopped, time.Now()
+	if w.halted > 0 {
+		h.silent, h.silentFrom = w.halted, time.Now()
 	}
 	h.excuse(0)
 	w.hosts = append(w.hosts, h)

@@ -36,7 +36,7 @@ type host struct {
 	ran        time.Time // when the server last ran a command of it
 	silent     int       // faults that keep the server from answering
 	silentFrom time.Time // since when; zero if it may answer
-	excuses    []span    // when the host was disturbed
+	excuses    []excuse
 }
 
 // A span is a stretch of time, both ends included.

@@ -450,12 +450,16 @@ func (b *book) mayStay(key string, v *value) bool {
 // promise9a: those who wait for a silent server are told.
 func (b *book) promise9a(q *request, now time.Time) {
 	w, host := b.w, q.host
-	if host.silent == 0 || b.managers[q.mgr].closing {
+	silent := host.silentFrom
+	if s := w.ownerOf(slotOf(q.name)); silent.IsZero() && s.stopped > 0 && q.kind != set { // it has stopped alone
+		silent = later(s.stoppedAt, w.movedAt[slotOf(q.name)])
+	}
+	if silent.IsZero() || b.managers[q.mgr].closing {
 		return
 	}
 	b.look("promise9a", q)
 	// A request behind a holder of the same manager may still get its lock.
-	held, since := false, later(q.issued, host.silentFrom)
+	held, since := false, later(q.issued, silent)
 	q.parts(func(name string, _ feature) {
 		p := b.of(name)
 		if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.mgr == q.mgr && !h.over && h.lock.Valid() }) {
@@ -472,12 +476,12 @@ func (b *book) promise9a(q *request, now time.Time) {
 	if w.cheat == hasty {
 		limit /= 4
 	}
-	if !q.alone || q.issued.Before(host.silentFrom) {
+	if !q.alone || q.issued.Before(silent) {
 		// It may wait for a message or a poll: the silence has to be noticed.
 		limit += w.set.keepAlive + w.set.writeTimeout + sec + w.set.timeout
 	}
 	if now.Sub(since) > limit {
-		w.fail("promise9a", "%v waits for %q for %v, the server is silent for %v, the limit is %v", q, q.name, now.Sub(q.issued), now.Sub(host.silentFrom), limit)
+		w.fail("promise9a", "%v waits for %q for %v, the server is silent for %v, the limit is %v", q, q.name, now.Sub(q.issued), now.Sub(silent), limit)
 	}
 }
 
@@ -511,7 +515,7 @@ func (b *book) promise10(q *request) {
 			return
 		}
 	}
-	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.host.disturbed(in) || w.strangerAt(q.name, in) ||
+	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.disturbed(in) || w.strangerAt(q.name, in) ||
 		w.troubled(ofNames, nil, q.name, in) || b.managers[q.mgr].closing {
 		return
 	}
@@ -702,7 +706,7 @@ func (b *book) promise13a(q *request, err error) {
 			lie("it asks for no replicas")
 		}
 	case errors.Is(err, lockmgr.ErrUnavailable):
-		if !q.host.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !q.unmet && !b.unanswered(q) {
+		if !q.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !q.unmet && !b.unanswered(q) {
 			lie("the server was there")
 		}
 	case ended && !q.cancels:

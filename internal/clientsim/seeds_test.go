@@ -200,7 +200,7 @@ func inParts(t *testing.T, n int) *count {
 
 // requireSeen fails if a kind of happening occurred too rarely to be tested.
 func requireSeen(t *testing.T, seen map[string]int) {
-	want := slices.Concat(kindNames, slices.Collect(maps.Values(outcomes)), []string{"a command of a connection that its client had closed", "ask", "tryagain"})
+	want := slices.Concat(kindNames, slices.Collect(maps.Values(outcomes)), []string{"a command of a connection that its client had closed", "ask", "tryagain", "one stops"})
 	for _, what := range want {
 		if seen[what] < 5 {
 			t.Errorf("has happened %d times: %s", seen[what], what)

@@ -19,6 +19,7 @@ type server struct {
 	memory      luaserver.Memory
 	filled      int       // how many faults have filled the memory
 	stopped     int       // how many faults have stopped it
+	stoppedAt   time.Time // by the first of them
 	backlog     []arrival // what came meanwhile
 	commands    int
 
@@ -60,12 +61,19 @@ func (s *server) arrive(a arrival) {
 	s.serve(a)
 }
 
+func (s *server) stop() {
+	if s.stopped++; s.stopped == 1 {
+		s.stoppedAt = time.Now()
+	}
+}
+
 // resume ends one stop. The last one lets the backlog run.
 func (s *server) resume() {
 	if s.stopped--; s.stopped > 0 {
 		return
 	}
 	backlog := s.backlog
+	s.w.tracef("server %d runs, %d commands lie there", s.index, len(backlog))
 	s.backlog = nil
 	for _, a := range backlog {
 		s.serve(a)

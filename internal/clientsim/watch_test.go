@@ -153,7 +153,7 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 	}
 	waiting := slices.ContainsFunc(p.requests, func(q *request) bool {
 		b.look("promise14a", q)
-		return q.kind != set && !b.collected(q) && !q.host.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
+		return q.kind != set && !b.collected(q) && !q.disturbed(span{now.Add(-limit), now}) && !q.hopeless() && q.host.latency < w.set.timeout/5 && !b.managers[q.mgr].closing
 	})
 	held := slices.ContainsFunc(p.holds, func(h *hold) bool { return h.lock.Valid() })
 	state := "free"

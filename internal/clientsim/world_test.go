@@ -74,6 +74,7 @@ type world struct {
 	moving    map[uint16]*migration
 	strangers []stranger
 	hosts     []*host
+	halted    int // how many faults have stopped all servers
 	troubles  []trouble
 	mets      []met // troubles, for the table of features
 	// revived are the holders, by name, that a failover has brought back: the release is among the
