@@ -1,4 +1,4 @@
--- permits_acquire.lua takes permits, for several requests in one call. It begins with line.lua.
+-- permits_acquire.lua takes permits, for several requests in one call. It begins with line.lua and permits.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of request i: the counter of free permits, and the permits that
 --                 are taken
@@ -38,11 +38,6 @@
 -- managers behind leave it what comes free. Clients of Redisson do not, so it keeps what it finds.
 local lease, manager = tonumber(ARGV[1]), ARGV[2]
 local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
-local from = 3
-
-local function id(holder, i)
-  return holder .. string.char(math.floor(i / 256), i % 256)
-end
 
 -- acquire serves the request whose arguments begin at first.
 local function acquire(counter, taken, first)
@@ -66,16 +61,16 @@ local function acquire(counter, taken, first)
   local freed = redis.call('ZRANGEBYSCORE', taken, '-inf', now, 'LIMIT', 0, 1000)
   local scores = {} -- of those in freed
   local mine = 0 -- how many the new holder has
-  for _, member in ipairs(freed) do
-    scores[member] = now
+  for _, permit in ipairs(freed) do
+    scores[permit] = now
   end
   for h = first + 5, first + 4 + holders do -- the new holder, too: a copy of this may have run
     for i = 0, most - 1 do
-      local member = id(ARGV[h], i)
-      local score = not scores[member] and redis.call('ZSCORE', taken, member)
+      local permit = member(ARGV[h], i)
+      local score = not scores[permit] and redis.call('ZSCORE', taken, permit)
       if score then
-        freed[#freed + 1] = member
-        scores[member] = tonumber(score)
+        freed[#freed + 1] = permit
+        scores[permit] = tonumber(score)
         if h == first + 5 and i < n then
           mine = mine + 1
         end
@@ -130,8 +125,8 @@ local function acquire(counter, taken, first)
   if #freed ~= take then
     local ok = redis.pcall('INCRBY', counter, #freed - take)
     if type(ok) == 'table' then
-      for _, member in ipairs(freed) do
-        redis.pcall('ZADD', taken, scores[member], member)
+      for _, permit in ipairs(freed) do
+        redis.pcall('ZADD', taken, scores[permit], permit)
       end
       return ok
     end
@@ -139,8 +134,7 @@ local function acquire(counter, taken, first)
   if take > 0 then
     local add = {}
     for i = 0, take - 1 do
-      local member = id(new, i)
-      add[2 * i + 1], add[2 * i + 2] = now + life, member
+      add[2 * i + 1], add[2 * i + 2] = now + life, member(new, i)
     end
     local ok = redis.pcall('ZADD', taken, unpack(add))
     if type(ok) == 'table' then
@@ -178,13 +172,4 @@ local function acquire(counter, taken, first)
   return {ttl, gathers}
 end
 
-local out = {}
-for r = 1, #KEYS / 2 do
-  local ok, answer = pcall(acquire, KEYS[2 * r - 1], KEYS[2 * r], from)
-  if not ok and type(answer) ~= 'table' then
-    answer = {err = tostring(answer)}
-  end
-  out[r] = answer
-  from = from + 11 + tonumber(ARGV[from + 10])
-end
-return out
+return each(3, 11, acquire)

@@ -1,5 +1,5 @@
 -- permits_release.lua gives permits back, for several holders in one call, and tells
--- those who wait. It begins with plain.lua and line.lua.
+-- those who wait. It begins with plain.lua, line.lua and permits.lua.
 --
 -- KEYS[2i-1], KEYS[2i]  of release i: the counter of free permits, and the permits that
 --                 are taken
@@ -22,7 +22,6 @@
 --
 -- A counter that the next acquire would set to the same number is removed: see forget.
 local manager = ARGV[1]
-local from = 2
 
 local function release(counter, taken, first)
   local channel, line = ARGV[first], {channel = ARGV[first], list = ARGV[first + 1], wants = ARGV[first + 2]}
@@ -39,10 +38,10 @@ local function release(counter, taken, first)
   local given, members, scores = 0, {}, {}
   for h = first + 2, first + 1 + holders do
     for i = 0, most - 1 do
-      local member = ARGV[h] .. string.char(math.floor(i / 256), i % 256)
-      local score = redis.call('ZSCORE', taken, member)
+      local permit = member(ARGV[h], i)
+      local score = redis.call('ZSCORE', taken, permit)
       if score then
-        members[#members + 1], scores[#scores + 1] = member, score
+        members[#members + 1], scores[#scores + 1] = permit, score
         if tonumber(score) > now then
           given = given + 1
         end
@@ -91,17 +90,14 @@ local function forget(counter, taken, line, limit)
   end
 end
 
-local out = {}
-for r = 1, #KEYS / 2 do
-  local ok, answer = pcall(release, KEYS[2 * r - 1], KEYS[2 * r], from)
-  if not ok and type(answer) ~= 'table' then
-    answer = {err = tostring(answer)}
-  end
-  out[r] = answer
-  local limit = tonumber(ARGV[from + 5])
+return each(2, 8, function(counter, taken, first)
+  local ok, answer = pcall(release, counter, taken, first)
+  local limit = tonumber(ARGV[first + 5])
   if limit > 0 then
-    pcall(forget, KEYS[2 * r - 1], KEYS[2 * r], ARGV[from + 1], limit)
+    pcall(forget, counter, taken, ARGV[first + 1], limit)
   end
-  from = from + 8 + tonumber(ARGV[from + 7])
-end
-return out
+  if not ok then
+    error(answer, 0)
+  end
+  return answer
+end)

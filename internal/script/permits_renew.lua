@@ -19,12 +19,12 @@ local till = now + tonumber(ARGV[1])
 local function renew(i)
   local taken, n, holder, longer = KEYS[2 * i], tonumber(ARGV[2 * i]), ARGV[2 * i + 1], {}
   for p = 0, n - 1 do
-    local member = holder .. string.char(math.floor(p / 256), p % 256)
-    local score = tonumber(redis.call('ZSCORE', taken, member) or 0)
+    local permit = member(holder, p)
+    local score = tonumber(redis.call('ZSCORE', taken, permit) or 0)
     if score <= now then
       return false
     end
-    longer[#longer + 1], longer[#longer + 2] = math.max(score, till), member
+    longer[#longer + 1], longer[#longer + 2] = math.max(score, till), permit
   end
   local ok = redis.pcall('ZADD', taken, unpack(longer))
   if type(ok) == 'table' and string.find(ok.err, 'OOM', 1, true) then

@@ -18,25 +18,20 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local lease = tonumber(ARGV[1])
-local at = 2
 
-local function id(holder, i)
-  return holder .. string.char(math.floor(i / 256), i % 256)
-end
-
-local function transfer(taken, first)
+local function transfer(_, taken, first)
   local channel, wants = ARGV[first], ARGV[first + 1]
   first = first + 2
   local n, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
   for h = first + 2, first + 1 + holders do
     local old, new = {}, {}
     for i = 0, n - 1 do
-      local member = id(ARGV[h], i)
-      local score = tonumber(redis.call('ZSCORE', taken, member) or 0)
+      local permit = member(ARGV[h], i)
+      local score = tonumber(redis.call('ZSCORE', taken, permit) or 0)
       if score > now then
-        old[#old + 1] = member
+        old[#old + 1] = permit
         local least = h == first + 2 and score or 0
-        new[#new + 1], new[#new + 2] = math.max(least, now + lease), id(ARGV[first + 2], i)
+        new[#new + 1], new[#new + 2] = math.max(least, now + lease), member(ARGV[first + 2], i)
       end
     end
     if #old == n then
@@ -57,13 +52,4 @@ local function transfer(taken, first)
   return false
 end
 
-local out = {}
-for r = 1, #KEYS / 2 do
-  local ok, answer = pcall(transfer, KEYS[2 * r], at)
-  if not ok and type(answer) ~= 'table' then
-    answer = {err = tostring(answer)}
-  end
-  out[r] = answer
-  at = at + 4 + tonumber(ARGV[at + 3])
-end
-return out
+return each(2, 4, transfer)

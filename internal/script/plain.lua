@@ -1,4 +1,4 @@
--- plain.lua is in the scripts that know of the line, but not of fair locks: see line.lua.
+-- plain.lua is in the scripts of all kinds of locks that have a line: see line.lua. Fair locks have none.
 
 local whole = 1000000 -- permits of a lock that is free
 

@@ -20,16 +20,16 @@ var begins = []struct {
 	scripts, parts, channels string
 }{
 	{"fair_", "server fair", ""},
-	{"permits_acquire", "line", ""},
-	{"permits_release", "plain line", ""},
+	{"permits_acquire", "line permits", ""},
+	{"permits_release", "plain line permits", ""},
 	{"permits_return", "line", ""},
-	{"permits_transfer", "plain", ""},
+	{"permits_transfer", "plain permits", ""},
 	{"permits_inspect", "plain", ""},
 	{"inspect", "plain", ""},
 	{"acquire", "plain", "redisson_lock__channel:"},
 	{"release", "plain", "redisson_lock__channel:"},
 	{"transfer", "plain", ""},
-	{"permits_renew", "exceptions", ""},
+	{"permits_renew", "exceptions permits", ""},
 	{"readwrite_renew", "exceptions", ""},
 	{"readwrite_", "plain readers", "redisson_rwlock:"},
 	{"several_renew", "", ""},
@@ -38,24 +38,24 @@ var begins = []struct {
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
 func Text(name string) string {
-	text := read(name)
+	text := ""
 	for _, b := range begins {
 		if !strings.HasPrefix(name, b.scripts) {
 			continue
 		}
 		if b.channels != "" {
-			text = "local function theLine()\n" + read("line") + read("server") + read("plain_line") +
-				"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n" + text
+			text = "local channels = '" + b.channels + "'\n"
 		}
-		for _, part := range slices.Backward(strings.Fields(b.parts)) {
-			text = read(part) + text
+		for _, part := range strings.Fields(b.parts) {
+			text += read(part)
 		}
 		if b.channels != "" {
-			text = "local channels = '" + b.channels + "'\n" + text
+			text += "local function theLine()\n" + read("line") + read("server") + read("plain_line") +
+				"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n"
 		}
-		return text
+		break
 	}
-	return text
+	return text + read(name)
 }
 
 func read(name string) string {
@@ -71,7 +71,7 @@ func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".lua")
-		if !slices.Contains([]string{"exceptions", "fair", "line", "plain", "plain_line", "readers", "server"}, name) {
+		if !slices.Contains([]string{"exceptions", "fair", "line", "permits", "plain", "plain_line", "readers", "server"}, name) {
 			names = append(names, name)
 		}
 	}
