@@ -35,8 +35,8 @@ var coreMutants = []mutant{
 	{"unknown", "one removal explains all suspects", machine, "unknown.removed", "u.strays() == 1", "u.strays() >= 1", stories},
 	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil, !n.rules().passes(e, r):\n\t\tm.release(e)", "case r == nil:\n\t\tm.rest(e)\n\tcase !n.rules().passes(e, r):\n\t\tm.release(e)", seeds},
 
-	{"health", "nobody is told", machine, "Machine.tick", "m.tellOfServers()", "", seeds},
-	{"health", "a server that fails fails requests for others", machine, "Machine.tellOfServer", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
+	{"health", "nobody is told", machine, "Machine.tick", "m.checkWaits()", "", seeds},
+	{"health", "a server that fails fails requests for others", machine, "Machine.checkWaitsOn", "n.shard == shard && n.queue.head", "n.queue.head", shardSeeds},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wakeEntry", "ev.Message || ev.Confirmed || gap && e.phase", "gap && e.phase", seeds},
 	{"a message is a hint", "no try on confirmation", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "n.worthTrying(ev):", seeds},
@@ -48,7 +48,7 @@ var coreMutants = []mutant{
 	{"one script in flight", "release does not look", machine, "Machine.release", "e.flight == 0", "true", seeds},
 
 	{"every end is an end", "subscription not dropped", machine, "Machine.unsubscribe", "m.listen(n, 0, false)", "", seeds},
-	{"every end is an end", "time-outs not kept", machine, "Machine.enqueue", "m.waitEnds.set(r, r.Ends)", "", seeds},
+	{"every end is an end", "time-outs not kept", machine, "Machine.enqueue", "m.waitEnds.atLatest(r, r.Ends)", "", seeds},
 	{"every end is an end", "Unlock not answered when the record is gone", machine, "Machine.gone", "m.answerUnlock(e, e.of.rules().goneErr())", "", seeds},
 	{"every end is an end", "Close leaves holds", machine, "Machine.close", "m.release(e)", "", seeds},
 
@@ -82,7 +82,7 @@ var coreMutants = []mutant{
 
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(p.front, p.joined)", "false", fairSeeds},
 	{"fair lock", "a place that is missing stays lost", machine, "places.answered", "r.Missing && !x.Once", "false", stories},
-	{"fair lock", "a place stays when its request leaves", machine, "name.leavePlace", "p.leaving = append(p.leaving, r.own.Number)", "_ = r", fairSeeds},
+	{"fair lock", "a place stays when its request leaves", machine, "name.leavePlace", "p.leave(r.own.Number)", "_ = r", fairSeeds},
 	{"fair lock", "places that wait are over", machine, "places.fill", "x.Before = r.own.Number", "_ = r", fairSeeds},
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
 	{"fair lock", "a transfer never gives way", machine, "places.fill", "e.hold == nil", "false", fairSeeds},

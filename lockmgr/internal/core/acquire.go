@@ -45,9 +45,9 @@ func (m *Machine) tryNumber(r *Request) uint64 {
 	switch {
 	case r.entry.of.places() == nil:
 		r.own.Number = 0
-		return m.number()
+		return m.newNumber()
 	case r.own.Number == 0:
-		r.own.Number = m.number()
+		r.own.Number = m.newNumber()
 	}
 	return r.own.Number
 }
@@ -106,7 +106,7 @@ func (m *Machine) takeGrant(e *entry) bool {
 		return false
 	}
 	lease := m.leaseOf(n.queue.head)
-	op := &Op{Verb: VerbAcquire, Side: n.queue.head.Side, Number: g.Number, Sent: since, Lease: g.Lease, told: true}
+	op := &Op{Verb: VerbAcquire, Side: n.queue.head.Side, Number: g.Number, Sent: since, Lease: g.Lease, byMessage: true}
 	if g.Token > 0 {
 		op.Tokens = 1
 	}

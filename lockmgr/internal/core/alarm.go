@@ -38,31 +38,20 @@ func (h *alarms[T]) due(now time.Duration) iter.Seq[T] {
 	}
 }
 
-// set gives x an instant. x may be in the heap already.
-func (h *alarms[T]) set(x T, at time.Duration) {
-	p := x.heapPos()
-	if *p == 0 {
-		h.a = append(h.a, alarm[T]{at, x})
-		*p = int32(len(h.a))
-		h.up(len(h.a) - 1)
-		return
-	}
-	i := int(*p) - 1
-	was := h.a[i].at
-	h.a[i].at = at
-	if at < was {
-		h.up(i)
-	} else {
-		h.down(i)
-	}
-}
-
 // atLatest makes sure that x is due at the instant or earlier. An early alarm is harmless, and
 // costs less than moving x whenever the instant of x becomes later.
 func (h *alarms[T]) atLatest(x T, at time.Duration) {
-	if p := *x.heapPos(); p == 0 || at < h.a[p-1].at {
-		h.set(x, at)
+	p := x.heapPos()
+	switch {
+	case *p == 0:
+		h.a = append(h.a, alarm[T]{at, x})
+		*p = int32(len(h.a))
+	case at < h.a[*p-1].at:
+		h.a[*p-1].at = at
+	default:
+		return
 	}
+	h.up(int(*p) - 1)
 }
 
 func (h *alarms[T]) remove(x T) {

@@ -10,7 +10,7 @@ func (m *Machine) close() {
 	m.closedAt = m.now
 	for i := range m.shards {
 		h := &m.shards[i]
-		h.tellAt = m.closeDue(h)
+		h.checkAt = m.closeDue(h)
 	}
 	for _, n := range m.everyName() {
 		for n.queue.head != nil {

@@ -81,13 +81,11 @@ func (c *Config) usable(lease time.Duration) time.Duration {
 	return lease - lease/100 - c.Margin
 }
 
-// leaseFor returns the least lease, in whole milliseconds, whose usable part is d.
+// leaseFor returns the least lease, in whole milliseconds, whose usable part is d: a time x plus
+// x/99, less 1 %, is x.
 func (c *Config) leaseFor(d time.Duration) time.Duration {
-	lease := (d+c.Margin)/99*100 + (d+c.Margin)%99*100/99
-	for c.usable(lease) < d {
-		lease++
-	}
-	return wholeMs(lease)
+	d += c.Margin
+	return wholeMs(d + d/99)
 }
 
 // wholeMs returns d in whole milliseconds, not less than d. The server counts leases in
@@ -98,6 +96,10 @@ func wholeMs(d time.Duration) time.Duration {
 
 // tick returns the time after which a watched lease is due for renewal.
 func (c *Config) tick() time.Duration { return c.Lease / 3 }
+
+// shareDue returns after how much of ShareEvery the lock is given back: the run that is under way
+// and the release still follow.
+func (c *Config) shareDue() time.Duration { return c.ShareEvery / 4 * 3 }
 
 // later returns at + d, or Forever on overflow.
 func later(at, d time.Duration) time.Duration {
@@ -122,7 +124,3 @@ func (j *jitter) upTo(d time.Duration) time.Duration {
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return time.Duration((z ^ z>>31) % uint64(d))
 }
-
-// shareDue returns after how much of ShareEvery the lock is given back: the run that is under way
-// and the release still follow.
-func (c *Config) shareDue() time.Duration { return c.ShareEvery / 4 * 3 }

@@ -71,9 +71,9 @@ func (p *position) expects(n *name) bool { return p.likely && n.kind == Exclusiv
 func (p *position) releaseJoins(m *Machine, e *entry) bool {
 	n := e.of
 	noGrants := n.sub != subOn || p.outside || m.cfg.GrantSecret == "" || !m.cfg.TrustSubscribers
-	outsidersFirst := p.others.known(m.now, &m.cfg) || m.now < p.others.until
+	outsidersFirst := p.outsiders.known(m.now, &m.cfg) || m.now < p.outsiders.until
 	switch r := n.queue.head; {
-	case !n.isLock(), e.number == 0, p.joined != 0, m.closing, noGrants, outsidersFirst:
+	case !n.plainOrReadWrite(), e.number == 0, p.joined != 0, m.closing, noGrants, outsidersFirst:
 		return false
 	case r != nil:
 		return r.Side == Alone && n.somebodyWaits()

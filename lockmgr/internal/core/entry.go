@@ -154,7 +154,7 @@ func (e *entry) target() uint64 {
 // renumber gives the entry a new number, which is to have a side.
 func (m *Machine) renumber(e *entry, s Side) {
 	u := e.makeUpkeep()
-	u.number, u.side = m.number(), s
+	u.number, u.side = m.newNumber(), s
 }
 
 // recorded reports whether the entry has the number and the side on the server that the holds need.

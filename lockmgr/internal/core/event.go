@@ -207,8 +207,8 @@ type Op struct {
 	// several servers sets Shard before it sends Sent.
 	Shard uint8
 
-	entry *entry
-	told  bool // a message said what the operation did: see takeGrant
+	entry     *entry
+	byMessage bool // not sent: stands for a grant by message, see takeGrant
 	// onlyAcquire is set if no other acquire of the name was in flight. If the operation is granted,
 	// the manager has left the line: no other acquire can have joined again.
 	onlyAcquire bool

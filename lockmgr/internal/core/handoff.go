@@ -46,7 +46,7 @@ func (m *Machine) recordExpired(e *entry) {
 	if e.of.queue.head != nil && e.flight == 0 {
 		m.noteHandoff(e)
 		run := &e.of.details.run
-		if m.decideRun(e) != goOn || e.of.isLock() && run.ended(m.cfg.PassCount, m.now-run.start, &m.cfg) {
+		if m.decideRun(e) != goOn || e.of.plainOrReadWrite() && run.ended(m.cfg.PassCount, m.now-run.start, &m.cfg) {
 			// The run is over, or would be if others waited. The answer to the release reports others.
 			// Otherwise holders whose leases run out one after another, each with an acquire, would
 			// keep others from the lock.
@@ -109,7 +109,7 @@ func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
 	switch {
 	case r.Fenced && !m.mayTakeToken(e, r), m.behind(e, r):
 		return true
-	case answered != nil && (answered.told || answered.Lease >= m.leaseOf(r)): // the lease has just begun
+	case answered != nil && (answered.byMessage || answered.Lease >= m.leaseOf(r)): // the lease has just begun
 		return false
 	}
 	return m.short(e, r)

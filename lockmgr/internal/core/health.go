@@ -24,8 +24,8 @@ type health struct {
 	ran          time.Duration // the send of the newest command that was answered
 	failingSince time.Duration // the send of the first command after ran that failed
 	err          error         // the newest failure
-	tellAt       time.Duration // while failing: when to try, or to look for requests that have to fail
-	probed       bool          // tellOfServer has sent a try since the server began to fail
+	checkAt      time.Duration // while failing: when checkWaitsOn is due
+	probed       bool          // checkWaitsOn has sent a try since the server began to fail
 }
 
 // report notes the outcome of a command. recovered is set if the server was failing and no longer
@@ -38,7 +38,7 @@ func (h *health) report(r *Reply, retryTime time.Duration) (recovered bool) {
 	case own: // the command may have run: that says nothing of the server
 	default:
 		if since := max(r.Op.Sent, h.ran); !h.failing || since < h.failingSince {
-			h.failing, h.failingSince, h.tellAt = true, since, later(since, retryTime/2)
+			h.failing, h.failingSince, h.checkAt = true, since, later(since, retryTime/2)
 		}
 		h.err = r.Err
 	}
@@ -75,14 +75,14 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 		return
 	}
 	if n.queue.head != nil {
-		m.tellInTime(h, n.queue.head.Asked)
+		m.checkBy(h, n.queue.head.Asked)
 	}
 	if m.unlocks == 0 {
 		return
 	}
 	for e := range n.toLookAt {
 		if r := e.unlocking; r != nil {
-			m.tellInTime(h, r.Ends)
+			m.checkBy(h, r.Ends)
 		}
 	}
 }
@@ -155,24 +155,24 @@ func (m *Machine) hurry(shard uint8) {
 	}
 }
 
-// tellDue returns when a wait that began at an instant fails if the server goes on failing.
-func (m *Machine) tellDue(h *health, began time.Duration) time.Duration {
+// failsAt returns when a wait that began at an instant fails if the server goes on failing.
+func (m *Machine) failsAt(h *health, began time.Duration) time.Duration {
 	return later(max(began, h.failingSince), m.cfg.RetryTime)
 }
 
-// tellInTime makes tellOfServer look when a wait that began at an instant fails. Each call of
-// tellOfServer looks at all names, so calls must be rare.
-func (m *Machine) tellInTime(h *health, began time.Duration) {
-	h.tellAt = min(h.tellAt, max(m.tellDue(h, began), later(m.now, m.cfg.RetryTime/64+time.Millisecond)))
+// checkBy makes checkWaitsOn due when a wait that began at an instant fails. Each call of
+// checkWaitsOn looks at all names, so calls must be rare.
+func (m *Machine) checkBy(h *health, began time.Duration) {
+	h.checkAt = min(h.checkAt, max(m.failsAt(h, began), later(m.now, m.cfg.RetryTime/64+time.Millisecond)))
 }
 
-// nextTell returns when tellOfServers has something to do.
-func (m *Machine) nextTell() time.Duration {
+// nextCheck returns when checkWaits has something to do, or Forever.
+func (m *Machine) nextCheck() time.Duration {
 	at := Forever
 	if m.stats.Waiting > 0 || m.unlocks > 0 || m.closing && !m.closed {
 		for i := range m.shards {
 			if h := &m.shards[i]; h.failing {
-				at = min(at, h.tellAt)
+				at = min(at, h.checkAt)
 			}
 		}
 	}
@@ -189,10 +189,10 @@ func (m *Machine) trouble() error {
 	return nil
 }
 
-// tellOfServers calls tellOfServer for each shard.
-func (m *Machine) tellOfServers() {
+// checkWaits ends the waits that a failing server has kept for too long.
+func (m *Machine) checkWaits() {
 	for i := range m.shards {
-		m.tellOfServer(&m.shards[i], uint8(i))
+		m.checkWaitsOn(uint8(i))
 	}
 }
 
@@ -203,21 +203,22 @@ func (m *Machine) closeDue(h *health) time.Duration {
 	return max(later(h.failingSince, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
 }
 
-// tellOfServer fails the requests, and answers the Unlocks, that have waited for RetryTime while
-// the server was failing. A manager that is closing aborts: see closeDue.
-func (m *Machine) tellOfServer(h *health, shard uint8) {
-	if !h.failing || m.now < h.tellAt {
+// checkWaitsOn fails the requests, and answers the Unlocks, that have waited for RetryTime while
+// the server of a shard was failing. A manager that is closing aborts: see closeDue.
+func (m *Machine) checkWaitsOn(shard uint8) {
+	h := &m.shards[shard]
+	if !h.failing || m.now < h.checkAt {
 		return
 	}
 	if m.closing && m.now >= m.closeDue(h) {
 		m.abort(h.err)
 		return
 	}
-	h.tellAt = Forever
+	h.checkAt = Forever
 	if m.closing {
-		h.tellAt = m.closeDue(h)
+		h.checkAt = m.closeDue(h)
 	}
-	m.tellUnlocks(h, shard)
+	m.answerLateUnlocks(h, shard)
 	if m.stats.Waiting == 0 {
 		return
 	}
@@ -233,19 +234,19 @@ func (m *Machine) tellOfServer(h *health, shard uint8) {
 	}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.queue.head != nil }) {
 		for r := range n.queue.all {
-			if m.tellDue(h, r.Asked) <= m.now {
+			if m.failsAt(h, r.Asked) <= m.now {
 				m.failQueued(r, h.err)
 			} else {
-				m.tellInTime(h, r.Asked)
+				m.checkBy(h, r.Asked)
 			}
 		}
 		m.settle(n)
 	}
 }
 
-// tellUnlocks answers the Unlocks that have waited for RetryTime while the server was failing, with
-// the server's error. The releases are still repeated.
-func (m *Machine) tellUnlocks(h *health, shard uint8) {
+// answerLateUnlocks answers the Unlocks that have waited for RetryTime while the server was
+// failing, with the server's error. The releases are still repeated.
+func (m *Machine) answerLateUnlocks(h *health, shard uint8) {
 	if m.unlocks == 0 {
 		return
 	}
@@ -255,10 +256,10 @@ func (m *Machine) tellUnlocks(h *health, shard uint8) {
 			if e.unlocking == nil {
 				continue
 			}
-			if m.tellDue(h, e.unlocking.Ends) <= m.now {
+			if m.failsAt(h, e.unlocking.Ends) <= m.now {
 				m.answerUnlock(e, h.err)
 			} else {
-				m.tellInTime(h, e.unlocking.Ends)
+				m.checkBy(h, e.unlocking.Ends)
 			}
 		}
 	}

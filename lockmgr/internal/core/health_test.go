@@ -29,6 +29,6 @@ func TestHealth_Since(t *testing.T) {
 		}
 		require.True(t, h.failing, tt.what)
 		require.Equal(t, tt.since, h.failingSince, tt.what)
-		require.Equal(t, tt.since+2*time.Second, h.tellAt, tt.what)
+		require.Equal(t, tt.since+2*time.Second, h.checkAt, tt.what)
 	}
 }

@@ -51,15 +51,15 @@ func (m *Machine) grant(e *entry, r *Request) {
 func (m *Machine) numberOf(e *entry, r *Request) uint64 {
 	switch h := &r.own; {
 	case e.hold != nil && r.Side == Shared && e.of.rules().side(e) == Alone:
-		return m.number() // the number of the entry once the hold with side Alone has ended
+		return m.newNumber() // the number of the entry once the hold with side Alone has ended
 	case e.hold != nil:
 		return e.target() // holds that share an entry share its number
 	case r.Passed && h.Number != 0:
 		return h.Number // transferFirst chose it, and the record has it
 	case r.Passed:
-		return m.number() // passed on in memory
+		return m.newNumber() // passed on in memory
 	case h.unsure:
-		return m.number() // no command for the hold may be about the record of a late acquire
+		return m.newNumber() // no command for the hold may be about the record of a late acquire
 	default:
 		return e.number // that of the acquire
 	}

@@ -97,11 +97,11 @@ func (m *Machine) enqueue(r *Request) {
 	n.detailsForPlace()
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
-		m.tellInTime(h, r.Asked)
+		m.checkBy(h, r.Asked)
 	}
 	m.stats.Waiting++
 	if r.Ends != Forever {
-		m.waitEnds.set(r, r.Ends)
+		m.waitEnds.atLatest(r, r.Ends)
 	}
 	if r.Explicit {
 		m.waits.add(r)
@@ -197,6 +197,6 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 		m.unsubscribe(n) // from the channel of the old kind
 	}
 	n.kind = k
-	n.details = n.rules().details(n)
+	n.details = n.rules().newSpecial().dropped(n)
 	return true
 }

@@ -28,7 +28,7 @@ type Machine struct {
 	unreleased Unconfirmed   // the newest release that was given up
 
 	lastID     uint64 // the ID of the newest Op
-	lastNumber uint64 // see number
+	lastNumber uint64 // see newNumber
 	resting    int    // names whose entries are all idle
 	unlocks    int    // entries whose unlocking is set: Unlocks without an answer
 	blind      int    // names whose subscription was asked for and is not confirmed
@@ -71,8 +71,9 @@ func New(cfg Config) *Machine {
 	}
 }
 
-// number returns a number that no hold of this manager has had. A number is a part of a holder ID.
-func (m *Machine) number() uint64 {
+// newNumber returns a number that no hold of this manager has had. A number is a part of a holder
+// ID.
+func (m *Machine) newNumber() uint64 {
 	m.lastNumber++
 	return m.lastNumber
 }

@@ -62,7 +62,7 @@ type details struct {
 
 // noDetails are the details of names that have none of their own, for kinds without a special
 // state. noDetails are read like a name's own details, and never written.
-var noDetails = details{special: plain{}}
+var noDetails = details{special: noSpecial{}}
 
 func (n *name) heapPos() *int32 { return &n.pos }
 

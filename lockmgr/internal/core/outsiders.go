@@ -14,8 +14,8 @@ type outsiders struct {
 	pausedAt, until time.Duration // the newest pause. until moves back if the pause ends early
 	end             time.Duration // the value of until when the pause began
 	whole           bool          // the pause does not end early
-	repeats         int           // how many refused tries may be repeated at once
-	lost            int           // repeated tries since the last grant
+	repeats         int           // how many refused tries may be repeated at once; always zero with an index
+	repeated        int           // tries repeated since the last grant
 	vain            uint          // how many pauses for subscribers have followed each other without anybody being heard
 	wideAt          time.Duration // when a pause is to be long enough for clients far away
 	hadFor          time.Duration // for how long we had a lock since the last pause, without the present hold
@@ -35,7 +35,7 @@ func (o *outsiders) noteHeard(now time.Duration, r *run, cfg *Config) {
 	o.heard, o.vain = now, 0
 	// After 16 repeats in vain one message in 16 allows repeats, by its nanosecond.
 	o.repeats = 0
-	if o.lost < 16 || uint64(now)%16 == 0 {
+	if o.repeated < 16 || uint64(now)%16 == 0 {
 		o.repeats = 2
 	}
 }
@@ -55,7 +55,7 @@ func (o *outsiders) takeRepeat(now time.Duration, cfg *Config) bool {
 	if o == nil || !o.known(now, cfg) || now < o.until || o.repeats == 0 {
 		return false
 	}
-	o.repeats, o.lost = o.repeats-1, min(o.lost+1, 64)
+	o.repeats, o.repeated = o.repeats-1, o.repeated+1
 	return true
 }
 

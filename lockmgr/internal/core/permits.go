@@ -71,12 +71,12 @@ func (n *name) pool() *pool {
 	return p
 }
 
-func (permits) details(n *name) *details {
+func (permits) newSpecial() special {
 	p := &pool{index: index{asks: firstAsks}}
 	p.unmade = details{
 		special: p, position: &p.position, grants: &p.grants, gathering: &p.gathering, index: &p.index,
 	}
-	return p.dropped(n)
+	return p
 }
 
 func (p *pool) dropped(n *name) *details {
@@ -138,7 +138,6 @@ func (n *name) releases() bool {
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
 // that permits which come free together do not all go to the first that asks.
 func (p *pool) acquired(n *name) {
-	p.others.lost = 0
 	if n.details.run.others == 0 {
 		p.asks = min(2*p.asks, mostAsks)
 	}

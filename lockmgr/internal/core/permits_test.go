@@ -93,7 +93,7 @@ func TestRules_SeveralEntriesHaveAnIndex(t *testing.T) {
 		}
 		n := &name{kind: Kind(k), details: &noDetails}
 		if n.entry.of = n; Kind(k) != Several { // the details of a set come with its items
-			n.details = r.details(n)
+			n.details = r.newSpecial().dropped(n)
 		}
 		require.Equal(t, r.entries() > 1, n.index() != nil, "kind %d", k)
 	}

@@ -84,7 +84,7 @@ type places struct {
 	mixed bool
 	ear   uint64
 
-	plain
+	noSpecial
 	unmade details // those of the name until makeDetails
 }
 
@@ -128,7 +128,7 @@ func (n *name) places() *places {
 	return p
 }
 
-func (fair) details(n *name) *details { return new(places).dropped(n) }
+func (fair) newSpecial() special { return new(places) }
 
 func (p *places) dropped(*name) *details {
 	*p = places{}
@@ -223,7 +223,7 @@ func (m *Machine) join(n *name, out []uint64) []uint64 {
 	}
 	for ; r != nil && len(out) < mostMoved; r = r.next {
 		if r.own.Number == 0 {
-			r.own.Number = m.number()
+			r.own.Number = m.newNumber()
 		}
 		out = append(out, r.own.Number)
 	}
@@ -327,8 +327,8 @@ func (m *Machine) hearOthers(n *name) {
 
 // leavePlace notes that a request has left the queue of the manager without a grant of its place.
 func (n *name) leavePlace(r *Request) {
-	if p := n.places(); p != nil && r.own.Number != 0 && !r.Once {
-		p.leaving = append(p.leaving, r.own.Number)
+	if p := n.places(); p != nil && !r.Once {
+		p.leave(r.own.Number)
 	}
 }
 

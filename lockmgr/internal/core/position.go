@@ -54,8 +54,8 @@ type position struct {
 	early
 	grants
 
-	others outsiders
-	plain
+	outsiders outsiders
+	noSpecial
 }
 
 // OwnPlace is the Place of the channel on which the line tells a manager. LinePlace is that of a
@@ -77,13 +77,14 @@ func (n *name) position() *position { return n.details.position }
 // any.
 func (n *name) outsiders() *outsiders {
 	if p := n.position(); p != nil {
-		return &p.others
+		return &p.outsiders
 	}
 	return nil
 }
 
-// isLock reports whether the name is of kind Exclusive or ReadWrite, and has details of its own.
-func (n *name) isLock() bool {
+// plainOrReadWrite reports whether the name is of kind Exclusive or ReadWrite, and has details of
+// its own.
+func (n *name) plainOrReadWrite() bool {
 	_, is := n.details.special.(*position)
 	return is
 }
@@ -134,7 +135,7 @@ func (p *position) fillGrant(m *Machine, n *name, op *Op, spare *PlaceOp) {
 		p.unwanted, p.place = append(p.unwanted, p.place), 0
 	}
 	if p.place == 0 {
-		p.place, p.side = m.number(), side
+		p.place, p.side = m.newNumber(), side
 	}
 	spare.Join = append(spare.Join, p.place)
 	spare.Secret, spare.GrantLease = m.cfg.GrantSecret, min(m.cfg.GrantLease, m.cfg.Lease)
@@ -162,7 +163,7 @@ func (p *position) takes(n *name, number uint64) bool {
 // acquired notes that the server has removed the manager from the line, and that nothing is known
 // of the others who wait.
 func (p *position) acquired(n *name) {
-	p.place, p.joined, p.standsUntil, p.others.lost = 0, 0, 0, 0
+	p.place, p.joined, p.standsUntil, p.outsiders.repeated = 0, 0, 0, 0
 	n.details.run.noOthers, n.details.run.fresh = false, false
 }
 
@@ -191,7 +192,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	}
 	p.releaseAnswered(m.now)
 	if n.hasDetails() {
-		m.runReleased(&p.others, e, r)
+		m.runReleased(&p.outsiders, e, r)
 	}
 }
 
@@ -218,7 +219,7 @@ func (p *position) noteLeft(r *Reply) {
 // has not joined the line. Then the entry asks again at once, for the requests that have come
 // since.
 func (p *position) refused(m *Machine, e *entry, r *Reply) {
-	p.others.noteRefused(m.now, &m.cfg)
+	p.outsiders.noteRefused(m.now, &m.cfg)
 	e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0
 }
 
@@ -346,7 +347,7 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Place == 0 && !ev.Served {
 		p.standsUntil = 0 // the lock may be free, and nobody in the line was told
 		if !ev.More && !ev.Ours {
-			p.others.noteHeard(m.now, &n.details.run, &m.cfg)
+			p.outsiders.noteHeard(m.now, &n.details.run, &m.cfg)
 		}
 	}
 	if ev.Place == OwnPlace {

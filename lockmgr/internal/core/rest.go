@@ -24,8 +24,8 @@ func (m *Machine) rest(e *entry) {
 
 // restName drops the details of a name whose entries are all idle, when it is time to. The name is
 // remembered for Linger if it was subscribed or others want it: a run may go on. The name is also
-// remembered while a suspect has time left. Then restName releases what may have been left on the
-// server. If nothing was left, the name has no state any more, and settle forgets the name.
+// remembered while a suspect has time left. When all this is over, restName releases what may have
+// been left on the server. If nothing was left, the name loses its details, and settle forgets it.
 func (m *Machine) restName(n *name) {
 	at := n.details.restUntil
 	for e := range n.entries {

@@ -4,8 +4,8 @@ package core
 // kind has a file of its own, which defines the Kind and registers the rules.
 type Kind uint8
 
-// MostKinds is the largest number of kinds.
-const MostKinds = 6
+// MostKinds is how many kinds there may be.
+const MostKinds = 5
 
 // rulesOf has the rules of each kind.
 var rulesOf [MostKinds]rules
@@ -42,8 +42,8 @@ type rules interface {
 	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
 	// waitsFor only if the request waits behind a request for the side Alone, here or elsewhere.
 	waitsFor(r *Request, h *Hold) bool
-	// details returns the details that a name has from the change to the kind until makeDetails.
-	details(n *name) *details
+	// newSpecial returns the special state of a name that has changed to the kind.
+	newSpecial() special
 	// ownDetails returns the details that makeDetails gives a name.
 	ownDetails(n *name) *details
 	// goneErr returns the error of a hold whose record is gone.
@@ -62,7 +62,7 @@ func (usual) parts(*entry) bool             { return false }
 func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
 func (usual) waitsFor(*Request, *Hold) bool { return true }
-func (usual) details(*name) *details        { return &noDetails }
+func (usual) newSpecial() special           { return noSpecial{} }
 func (usual) goneErr() error                { return errGone }
 
 func (usual) ownDetails(n *name) *details {

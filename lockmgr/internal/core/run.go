@@ -31,8 +31,8 @@ func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
 }
 
 // noteHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
-// would ask, but a transfer of this run has reported that nobody waits, the time begins anew.
-// After enough grants a transfer asks all the same: noteHandoff does not change u.count.
+// would have to ask whether others wait, and a transfer of this run has reported nobody, the time
+// of the run begins anew. u.count does not, so after enough grants a transfer asks all the same.
 func (m *Machine) noteHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
@@ -63,7 +63,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	switch {
 	case m.runOver(e), u.writerWaits:
 		return runIsOver
-	case e.of.isLock() && (u.count >= most || e.hold != nil && run.ended(most, m.now-run.start, &m.cfg)):
+	case e.of.plainOrReadWrite() && (u.count >= most || e.hold != nil && run.ended(most, m.now-run.start, &m.cfg)):
 		return askFirst
 	}
 	return goOn
@@ -80,8 +80,8 @@ func (m *Machine) runOver(e *entry) bool {
 	}
 	over := e.upkeep().count >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
 	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
-	paused := m.now < p.others.until
-	return paused || over && othersWait || e.of.isLock() && m.keptLong(e)
+	paused := m.now < p.outsiders.until
+	return paused || over && othersWait || e.of.plainOrReadWrite() && m.keptLong(e)
 }
 
 // keptLong reports whether the entry has been passed on here for so long that a process without a
@@ -94,7 +94,7 @@ func (m *Machine) keptLong(e *entry) bool {
 
 // mostGrants returns after how many grants a run ends, or a transfer asks whether others wait.
 func (m *Machine) mostGrants(r *run) int {
-	if r.noOthers && m.cfg.TrustSubscribers {
+	if r.noOthers {
 		return 8 * m.cfg.PassCount
 	}
 	return m.cfg.PassCount
@@ -106,7 +106,7 @@ func (m *Machine) mostGrants(r *run) int {
 func (m *Machine) asksEarly(e *entry) bool {
 	r, u := &e.of.details.run, e.upkeep()
 	reported := r.fresh && r.others > 0
-	return e.of.isLock() && !u.retry.failing() && !reported && 2*u.count >= m.mostGrants(r)
+	return e.of.plainOrReadWrite() && !u.retry.failing() && !reported && 2*u.count >= m.mostGrants(r)
 }
 
 // newRun begins a new run while an entry is ours.

@@ -3,10 +3,10 @@ package core
 // special is the state that only names of one kind have. A name keeps the state while the name is
 // of the kind. The file of a kind has its special state. Code elsewhere calls the methods of
 // special, and functions of places.go, permits.go and set.go that do nothing for names of other
-// kinds. plain has the methods for kinds without a special state.
+// kinds. noSpecial has the methods for kinds without a special state.
 type special interface {
-	// dropped returns the details that a name has from dropDetails until makeDetails. All entries
-	// of the name are idle.
+	// dropped returns the details that a name has until makeDetails: after dropDetails, or after a
+	// change of its kind. All entries of the name are idle.
 	dropped(n *name) *details
 	// takes reports whether the first request may have the lock under a number that a message has
 	// granted, and arranges that.
@@ -41,28 +41,28 @@ type special interface {
 	unsubscribed(m *Machine, n *name)
 }
 
-// plain is the special state of names that need none. Special states embed plain, for the methods
-// in which they do not differ.
-type plain struct{}
+// noSpecial is the special state of names that need none. Special states embed noSpecial, for the
+// methods in which they do not differ.
+type noSpecial struct{}
 
-func (plain) dropped(*name) *details               { return &noDetails }
-func (plain) takes(*name, uint64) bool             { return false }
-func (plain) fill(*Machine, *entry, *Op, *PlaceOp) {}
-func (plain) leftovers(*name) bool                 { return false }
+func (noSpecial) dropped(*name) *details               { return &noDetails }
+func (noSpecial) takes(*name, uint64) bool             { return false }
+func (noSpecial) fill(*Machine, *entry, *Op, *PlaceOp) {}
+func (noSpecial) leftovers(*name) bool                 { return false }
 
-func (plain) acquired(*name)                   {}
-func (plain) refused(*Machine, *entry, *Reply) {}
-func (plain) givenUp()                         {}
-func (plain) told(*Machine, *name, Wake)       {}
-func (plain) hear(*Machine, *name)             {}
-func (plain) unsubscribed(*Machine, *name)     {}
+func (noSpecial) acquired(*name)                   {}
+func (noSpecial) refused(*Machine, *entry, *Reply) {}
+func (noSpecial) givenUp()                         {}
+func (noSpecial) told(*Machine, *name, Wake)       {}
+func (noSpecial) hear(*Machine, *name)             {}
+func (noSpecial) unsubscribed(*Machine, *name)     {}
 
 // answered gives a name details of its own if its release has left subscribers. Clients that stand
 // in no line may wait, though this manager was never refused.
-func (plain) answered(m *Machine, r *Reply) {
+func (noSpecial) answered(m *Machine, r *Reply) {
 	if n := r.Op.entry.of; r.Op.Verb == VerbRelease && r.OK && r.Subscribers > 0 && !n.hasDetails() {
-		n.makeDetails().special.answered(m, r) // no longer plain
+		n.makeDetails().special.answered(m, r) // no longer noSpecial
 	}
 }
 
-func (plain) means(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }
+func (noSpecial) means(_ *name, ev Wake) (Wake, bool) { return ev, ev.Place == 0 }

@@ -75,7 +75,7 @@ func (m *Machine) endStep() {
 
 // Next returns the instant at which the machine needs a Tick, or Forever.
 func (m *Machine) Next() time.Duration {
-	at := min(m.alarms.next(), m.waitEnds.next(), m.nextTell())
+	at := min(m.alarms.next(), m.waitEnds.next(), m.nextCheck())
 	if due, ok := m.renewals.Next(); ok {
 		at = min(at, max(due, m.pace.next()))
 	}
@@ -88,7 +88,7 @@ func (m *Machine) tick() {
 	for r := range m.waitEnds.due(m.now) {
 		m.failQueued(r, r.entry.of.about(ErrWaitTimeout))
 	}
-	m.tellOfServers()
+	m.checkWaits()
 	for n := range m.alarms.due(m.now) {
 		m.settle(n)
 	}

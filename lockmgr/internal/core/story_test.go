@@ -62,7 +62,7 @@ func TestStories(t *testing.T) {
 			require.Equal(t, string(want), got)
 		})
 	}
-	require.Equal(t, details{special: plain{}}, noDetails, "what all machines share is never written")
+	require.Equal(t, details{special: noSpecial{}}, noDetails, "what all machines share is never written")
 }
 
 // replay returns a story with its present effects.

@@ -10,7 +10,7 @@ func (m *Machine) transferFirst(e *entry, r *Request) {
 		return
 	}
 	if r.own.Number == 0 || r.entry != e {
-		r.own.Number, r.entry = m.number(), e
+		r.own.Number, r.entry = m.newNumber(), e
 	}
 	e.woken = false
 	m.transfer(e, r.Side, r.own.Number, m.leaseOf(r), tokensFor(r))

@@ -71,7 +71,7 @@ func (m *Machine) noteUnlock(e *entry, r *Request) {
 	r.Ends = m.now // its hold has ended
 	m.unlocks++
 	if h := m.healthOf(e.of); h.failing {
-		m.tellInTime(h, r.Ends)
+		m.checkBy(h, r.Ends)
 	}
 }
 
