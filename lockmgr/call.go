@@ -19,7 +19,7 @@ func (m *Manager) call(ctx context.Context, op, name string, c wire.Command) (wi
 		if a, err = m.run(ctx, "", c); err == nil {
 			err = serverError(a.Failure)
 		} else if ctx.Err() != nil && !errors.Is(err, ErrClosed) {
-			err = m.withDownErr(name, asked, err)
+			err = joinDown(m.downErr(name, asked, m.now()), err)
 		}
 	}
 	if err != nil {

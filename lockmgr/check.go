@@ -36,7 +36,7 @@ import (
 // Check makes some forty round trips to each master, and blocks until the round trips are over or
 // ctx ends.
 func (m *Manager) Check(ctx context.Context, prefix string) (Report, error) {
-	prefix = cmp.Or(m.whole(prefix), m.options.Prefix)
+	prefix = cmp.Or(m.prefixed(prefix), m.options.Prefix)
 	name := prefix + "holdfast-check-" + uuid.NewString()
 	if err := checkName(name); err != nil {
 		return Report{}, err

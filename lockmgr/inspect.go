@@ -63,10 +63,10 @@ type Waiter struct {
 // a handoff in memory the record may name the old holder for some 20 ms, or for up to a second if
 // the server refuses to update the record.
 func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
-	name = m.whole(name)
+	name = m.prefixed(name)
 	info, err := m.inspect(ctx, opInspect, name, true)
 	if err == nil && len(info.Holders) > 0 {
-		k := m.newKnown()
+		k := m.newProcessCache()
 		err = k.fillIn(ctx, name, info.Holders)
 	}
 	return info, err
@@ -230,7 +230,7 @@ func (i *Info) divide(chosen func(Holder) bool) (goes, stays []string) {
 
 // force removes the chosen holders of a lock.
 func (m *Manager) force(ctx context.Context, name string, chosen func(Holder) bool) (removed bool, err error) {
-	name = m.whole(name)
+	name = m.prefixed(name)
 	if checkName(name) == nil {
 		// Whatever the answer, the record may be gone.
 		defer m.actor.Post(core.Verify{Name: name})

@@ -12,20 +12,20 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
-// known is a cache of the records of managers' processes. Each record is read from the server once.
-type known struct {
+// A processCache has records of managers' processes. Each record is read from the server once.
+type processCache struct {
 	m       *Manager
 	records map[string]*processRecord // by their keys; nil: there is no record that can be read
 	own     string                    // the key of this manager's record
 }
 
-func (m *Manager) newKnown() *known {
-	return &known{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
+func (m *Manager) newProcessCache() *processCache {
+	return &processCache{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
 }
 
 // fillIn fills in Process, Since and Note of the holders of a lock, as far as known. fillIn returns
 // the error of ctx, or ErrClosed.
-func (k *known) fillIn(ctx context.Context, name string, holders []Holder) error {
+func (k *processCache) fillIn(ctx context.Context, name string, holders []Holder) error {
 	holders = holders[:min(len(holders), mostNamed)]
 	keys := make([]string, len(holders))
 	for i, h := range holders {
@@ -45,7 +45,7 @@ func (k *known) fillIn(ctx context.Context, name string, holders []Holder) error
 
 // taken returns taken permits, with Process, Since and Note as far as known. taken returns the
 // error of ctx, or ErrClosed.
-func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {
+func (k *processCache) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {
 	keys := make([]string, min(len(permits), mostNamed))
 	for i := range keys {
 		keys[i], _ = permits[i].Hold()
@@ -66,7 +66,7 @@ func (k *known) taken(ctx context.Context, name string, permits []wire.TakenPerm
 // find gets the records with the given keys, unless in the cache already. find ignores empty keys.
 // The record of this manager comes from the manager's goroutine, and not from the server, and has
 // the holds of a name, or of all names if name is "".
-func (k *known) find(ctx context.Context, name string, keys []string) error {
+func (k *processCache) find(ctx context.Context, name string, keys []string) error {
 	if slices.Contains(keys, k.own) && k.records[k.own] == nil {
 		uses, err := k.m.survey(ctx, name)
 		if err != nil {
@@ -78,7 +78,7 @@ func (k *known) find(ctx context.Context, name string, keys []string) error {
 }
 
 // addOwn puts the manager's own record into the cache.
-func (k *known) addOwn(uses []use) {
+func (k *processCache) addOwn(uses []use) {
 	now, wall := k.m.now(), time.Now()
 	record := &processRecord{Process: k.m.options.Process, Holds: make(map[string]holdRecord)}
 	for _, u := range uses {
@@ -95,7 +95,7 @@ func (k *known) addOwn(uses []use) {
 }
 
 // read reads the records that the cache does not have yet. An unreadable record counts as missing.
-func (k *known) read(ctx context.Context, keys []string) error {
+func (k *processCache) read(ctx context.Context, keys []string) error {
 	asked := make(map[string]*futures.Future[wire.Answer])
 	for _, key := range keys {
 		if _, ok := k.records[key]; ok || key == "" || asked[key] != nil {
@@ -161,7 +161,7 @@ func timeOf(ms int64) (t time.Time) {
 }
 
 // of returns the known facts of a hold: the process, the time of the grant, and the note.
-func (k *known) of(key, number string) (p Process, since time.Time, note string) {
+func (k *processCache) of(key, number string) (p Process, since time.Time, note string) {
 	record := k.records[key]
 	if record == nil {
 		return p, since, note

@@ -36,7 +36,7 @@ const (
 )
 
 func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts []LockOption) error {
-	pause, until := firstCampaignPause, waitContextOf(opts)
+	pause, waitCtx := firstCampaignPause, waitContextOf(opts)
 	for {
 		l, err := m.lock(ctx, m.wish(toLead, name, opts))
 		switch {
@@ -46,14 +46,14 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 			if !again {
 				return err
 			}
-		case ctx.Err() != nil || until.Err() != nil || !Temporary(err):
+		case ctx.Err() != nil || waitCtx.Err() != nil || !Temporary(err):
 			return err
 		default:
 			wait := time.NewTimer(pause/2 + rand.N(pause/2))
 			select {
 			case <-ctx.Done():
 				wait.Stop()
-			case <-until.Done():
+			case <-waitCtx.Done():
 				wait.Stop()
 			case <-wait.C:
 			}
@@ -101,13 +101,13 @@ func (m *Manager) CampaignFor(ctx context.Context, name string, opts ...LockOpti
 	go func() {
 		defer close(l.done)
 		defer stop()
-		l.err = m.lead(ctx, name, l.leads, opts)
+		l.err = m.lead(ctx, name, l.holdTerm, opts)
 	}()
 	return l
 }
 
-// leads waits until the leadership is over.
-func (l *Leader) leads(ctx context.Context, held *Lock) error {
+// holdTerm waits until the leadership is over.
+func (l *Leader) holdTerm(ctx context.Context, held *Lock) error {
 	l.held.Store(held)
 	l.tell(LeaderChange{true, held.Token()})
 	<-ctx.Done()

@@ -301,7 +301,7 @@ func (l *Lock) cancelContexts() {
 type ticket struct {
 	promise futures.Promise[*Lock]
 	request core.Request // the core's, once it is posted
-	first   hold         // used if the request is the first of its hold
+	own     hold         // used unless the request re-enters a hold
 	shell   *shell
 	unlock  atomic.Pointer[futures.Promise[struct{}]]
 	over    atomic.Bool // the caller has given the lock back
@@ -310,9 +310,6 @@ type ticket struct {
 
 // hold returns the hold of a request. The request must be granted.
 func (t *ticket) hold() *hold { return holdOf(t.request.Hold) }
-
-// asked returns the instant of the request.
-func (t *ticket) asked() time.Duration { return t.request.Asked }
 
 // trace returns what the events of the request report, or nil if nobody observes the manager.
 func (t *ticket) trace() *trace {
@@ -331,7 +328,7 @@ func (t *ticket) since() time.Duration {
 	if t.granted != 0 {
 		return time.Duration(t.granted-1) * grantStep
 	}
-	return t.asked()
+	return t.request.Asked
 }
 
 // A ticket is the source of its future, and runs the future's callbacks.
@@ -347,7 +344,7 @@ func (t *ticket) Cancel() { t.shell.actor.Post(core.Cancel{Request: &t.request})
 // endWith makes the request end with ctx, of WaitContext. endWith returns a locked mutex, to be
 // unlocked when the request is posted.
 func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
-	more := t.first.makeMore()
+	more := t.own.makeMore()
 	more.mu.Lock()
 	more.unbind = context.AfterFunc(ctx, func() {
 		more.mu.Lock()
@@ -375,7 +372,7 @@ func (t *ticket) left() error {
 // ended notes the end of a request, with or without a grant.
 func (t *ticket) ended() {
 	t.shell.pending.Add(-1)
-	if more := t.first.more.Load(); more != nil && more.unbind != nil {
+	if more := t.own.more.Load(); more != nil && more.unbind != nil {
 		more.unbind()
 	}
 }
@@ -392,16 +389,16 @@ func (t *ticket) Explain(err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	now := t.shell.now()
-	reason := t.downErr(t.asked(), now)
+	reason := t.downErr(t.request.Asked, now)
 	if reason == nil {
 		reason = fmt.Errorf("%w: %s", ErrNotAcquired, t.refusal())
 	}
-	return t.failed(opLock, max(0, now-t.asked()), fmt.Errorf("%w: %w", reason, err))
+	return t.failed(opLock, max(0, now-t.request.Asked), fmt.Errorf("%w: %w", reason, err))
 }
 
 // downErr calls shell.downErr for each name of the request, and returns the first error.
 func (t *ticket) downErr(asked, now time.Duration) error {
-	more := t.first.more.Load()
+	more := t.own.more.Load()
 	if more == nil || more.set == nil {
 		return t.shell.downErr(t.request.Name, asked, now)
 	}
@@ -433,13 +430,13 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 		return t.failed(opLock, 0, err)
 	}
 	if errors.Is(err, ErrWaitTimeout) {
-		if down := t.downErr(t.asked(), now); down != nil {
+		if down := t.downErr(t.request.Asked, now); down != nil {
 			err = down
 		} else {
 			err = fmt.Errorf("%w: %s", err, t.refusal())
 		}
 	}
-	return t.failed(opLock, max(0, now-t.asked()), err)
+	return t.failed(opLock, max(0, now-t.request.Asked), err)
 }
 
 // failed returns the error of an operation on the lock.
@@ -472,7 +469,7 @@ func (r *unlocking) Explain(err error) error {
 // ticketOf, lockOf and holdOf return what the shell keeps of a request or a hold of the core.
 func ticketOf(r *core.Request) *ticket { return &lockOf(r).ticket }
 func lockOf(r *core.Request) *Lock     { return r.Tag.(*Lock) }
-func holdOf(h *core.Hold) *hold        { return &ticketOf(h.Request).first }
+func holdOf(h *core.Hold) *hold        { return &ticketOf(h.Request).own }
 
 // noteOf returns the note of a request, or "".
 func noteOf(r *core.Request) string {

@@ -58,10 +58,7 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 			For: max(0, now-u.since), Handles: u.Handles, Permits: u.permits, Token: u.Token, Note: noteOf(r),
 		}
 		if u.Held {
-			l.Owner, l.Remaining = wire.HolderID(m.id.uuid, u.Number), max(0, u.Until-now)
-			if r.Kind == core.Fair {
-				l.Owner = wire.FairHolderID(m.id.uuid, u.Number)
-			}
+			l.Owner, l.Remaining = m.id.holderID(r.Kind, u.Number), max(0, u.Until-now)
 		} else {
 			l.Owner = Owner{m.id, r.Owner()}.String()
 		}

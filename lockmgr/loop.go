@@ -84,18 +84,18 @@ func seedOf(id *identity) uint64 {
 }
 
 // Handle makes the loop an actor's handler.
-func (p *loop) Handle(batch []message) time.Duration {
-	if p.options.onBatch != nil {
-		p.options.onBatch()
+func (l *loop) Handle(batch []message) time.Duration {
+	if l.options.onBatch != nil {
+		l.options.onBatch()
 	}
-	now := p.now()
-	p.step(now, batch)
-	p.carryOut(now)
-	next := p.core.Next()
+	now := l.now()
+	l.step(now, batch)
+	l.carryOut(now)
+	next := l.core.Next()
 	if next == core.Forever {
 		return -1
 	}
-	return max(0, min(next-p.now(), p.longestSleep()))
+	return max(0, min(next-l.now(), l.longestSleep()))
 }
 
 // lookEvery is the longest time that the loop sleeps while a lock is held, on hosts whose timers
@@ -104,44 +104,44 @@ func (p *loop) Handle(batch []message) time.Duration {
 const lookEvery = time.Second
 
 // longestSleep returns the longest time that the loop may sleep.
-func (p *loop) longestSleep() time.Duration {
-	if p.clock.countsSuspensions() && p.core.Stats().Held > 0 {
+func (l *loop) longestSleep() time.Duration {
+	if l.clock.countsSuspensions() && l.core.Stats().Held > 0 {
 		return lookEvery
 	}
 	return core.Forever
 }
 
 // step gives messages to the core.
-func (p *loop) step(now time.Duration, batch []message) {
+func (l *loop) step(now time.Duration, batch []message) {
 	for _, ev := range batch {
 		switch ev := ev.(type) {
 		case *wakeup:
-			if p.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
-				p.effects = p.core.Step(now, ev.event, p.effects)
-				p.listen(keyOf(ev), ev.watch, ev.seq)
+			if l.watches[keyOf(ev)].Watch == ev.watch { // else the subscription has ended
+				l.effects = l.core.Step(now, ev.event, l.effects)
+				l.listen(keyOf(ev), ev.watch, ev.seq)
 			}
 		case *layoutMoved:
-			p.followSlots(now)
+			l.followSlots(now)
 		case *masterLeft:
-			p.hubs.closeLeft()
+			l.hubs.closeLeft()
 		case *survey:
-			ev.answer(p.core)
+			ev.answer(l.core)
 		case announceNow:
-			p.announcer.write()
+			l.announcer.write()
 		case announced:
-			p.announcer.answered(ev)
+			l.announcer.answered(ev)
 		case bookDue:
-			p.book.handleDue()
+			l.book.handleDue()
 		case *subscriptionState:
-			if p.observed() {
-				p.observe(EventSubscription{ev.at, ev.state.String(), ev.master})
+			if l.observed() {
+				l.observe(EventSubscription{ev.at, ev.state.String(), ev.master})
 			}
 		case *core.Replies:
-			p.book.answers(ev)
-			p.effects = p.core.Step(now, ev, p.effects)
+			l.book.answers(ev)
+			l.effects = l.core.Step(now, ev, l.effects)
 			wire.Recycle(ev)
 		case core.Event:
-			p.effects = p.core.Step(now, ev, p.effects)
+			l.effects = l.core.Step(now, ev, l.effects)
 		default:
 			panic(fmt.Sprintf("lockmgr: unknown message %T", ev))
 		}
@@ -149,25 +149,25 @@ func (p *loop) step(now time.Duration, batch []message) {
 }
 
 // carryOut runs a tick that is due, carries out all effects and submits the operations.
-func (p *loop) carryOut(now time.Duration) {
-	p.instant = now
-	if p.core.Next() <= now {
-		p.effects = p.core.Step(now, core.Tick{}, p.effects)
+func (l *loop) carryOut(now time.Duration) {
+	l.instant = now
+	if l.core.Next() <= now {
+		l.effects = l.core.Step(now, core.Tick{}, l.effects)
 	}
 	// Publish stats before resolving futures, so that a caller sees its own grant in Stats.
-	p.mu.Lock()
-	p.stats = p.core.Stats()
-	p.mu.Unlock()
-	for _, e := range p.effects {
-		p.perform(e)
+	l.mu.Lock()
+	l.stats = l.core.Stats()
+	l.mu.Unlock()
+	for _, e := range l.effects {
+		l.perform(e)
 	}
-	p.effects = reuse(p.effects)
-	p.lanes.Submit(p.ops, now)
-	if p.sharded && len(p.ops) > 0 {
-		p.sent.Ops = p.ops
-		p.effects = p.core.Step(now, &p.sent, p.effects) // Sent has no effects
+	l.effects = reuse(l.effects)
+	l.lanes.Submit(l.ops, now)
+	if l.sharded && len(l.ops) > 0 {
+		l.sent.Ops = l.ops
+		l.effects = l.core.Step(now, &l.sent, l.effects) // Sent has no effects
 	}
-	p.ops = reuse(p.ops)
+	l.ops = reuse(l.ops)
 }
 
 // reuse empties a slice, and drops the memory of a burst.
@@ -179,67 +179,67 @@ func reuse[T any](s []T) []T {
 	return s[:0]
 }
 
-func (p *loop) snapshot() core.Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stats
+func (l *loop) snapshot() core.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
 }
 
 // perform carries out an effect. perform never blocks.
-func (p *loop) perform(e core.Effect) {
+func (l *loop) perform(e core.Effect) {
 	switch e := e.(type) {
 	case core.Run:
 		if e.Op.Reserve > 0 {
-			e.Op.Words = p.announcer.kept(e.Op.Reserver)
+			e.Op.Words = l.announcer.kept(e.Op.Reserver)
 		}
-		p.ops = append(p.ops, e.Op)
+		l.ops = append(l.ops, e.Op)
 	case core.Tokens:
-		ticketOf(e.Request).first.more.Load().set.tokens = e.Tokens // nobody reads it before Granted
+		ticketOf(e.Request).own.more.Load().set.tokens = e.Tokens // nobody reads it before Granted
 	case core.Granted:
-		p.granted(e.Request)
+		l.granted(e.Request)
 	case core.Failed:
-		p.failed(e.Request, e.Err)
+		l.failed(e.Request, e.Err)
 	case core.Extended:
 		holdOf(e.Hold).until.Store(int64(e.Hold.Until))
 	case core.Lost:
-		p.lost(e.Hold, e.Err)
+		l.lost(e.Hold, e.Err)
 	case core.Prolonged:
 		e.Prolongation.Tag.(*futures.Promise[struct{}]).Resolve(struct{}{}, e.Err)
 	case core.Unlocked:
-		p.unlocked(e.Request, e.Err)
+		l.unlocked(e.Request, e.Err)
 	case core.Subscribe:
 		if e.Items == nil {
-			p.watch(watchKey{name: e.Name, place: e.Place}, p.channelOf(e, e.Kind, e.Name))
+			l.watch(watchKey{name: e.Name, place: e.Place}, l.channelOf(e, e.Kind, e.Name))
 		}
 		for i, it := range e.Items {
-			p.watch(watchKey{name: e.Name, item: i + 1, place: e.Place}, p.channelOf(e, it.Kind, it.Name))
+			l.watch(watchKey{name: e.Name, item: i + 1, place: e.Place}, l.channelOf(e, it.Kind, it.Name))
 		}
 	case core.Unsubscribe:
 		if e.Items == nil {
-			p.unwatch(watchKey{name: e.Name, place: e.Place})
+			l.unwatch(watchKey{name: e.Name, place: e.Place})
 		}
 		for i := range e.Items {
-			p.unwatch(watchKey{name: e.Name, item: i + 1, place: e.Place})
+			l.unwatch(watchKey{name: e.Name, item: i + 1, place: e.Place})
 		}
 	case *core.Notice:
-		p.notice(e)
+		l.notice(e)
 	case core.Closed:
-		p.unreleased = e.Unreleased
-		p.announcer.withdraw()
-		p.book.close(time.Now())
-		close(p.closed)
+		l.unreleased = e.Unreleased
+		l.announcer.withdraw()
+		l.book.close(time.Now())
+		close(l.closed)
 	}
 }
 
 // channelOf returns the channel of e for a single name, or for a name of a set.
-func (p *loop) channelOf(e core.Subscribe, kind core.Kind, name string) string {
+func (l *loop) channelOf(e core.Subscribe, kind core.Kind, name string) string {
 	switch {
 	case kind == core.Fair && e.Place != 0: // of a request
-		return wire.PlaceChannel(p.id.uuid, name, e.Place)
+		return wire.PlaceChannel(l.id.uuid, name, e.Place)
 	case e.Set != 0:
-		return wire.OwnChannel(kind, wire.HolderID(p.id.uuid, e.Set), name)
+		return wire.OwnChannel(kind, wire.HolderID(l.id.uuid, e.Set), name)
 	case kind == core.Fair, e.Place == core.OwnPlace:
-		return wire.OwnChannel(kind, p.id.uuid, name)
+		return wire.OwnChannel(kind, l.id.uuid, name)
 	case e.Place == core.LinePlace:
 		return wire.LineChannel(kind, name)
 	}
@@ -247,41 +247,41 @@ func (p *loop) channelOf(e core.Subscribe, kind core.Kind, name string) string {
 }
 
 // watch begins to watch a channel.
-func (p *loop) watch(key watchKey, channel string) {
-	w := p.hubs.watch(channel, p.onSharded())
-	p.watches[key] = w
-	p.listen(key, w.Watch, 0)
+func (l *loop) watch(key watchKey, channel string) {
+	w := l.hubs.watch(channel, l.onSharded())
+	l.watches[key] = w
+	l.listen(key, w.Watch, 0)
 }
 
 // followSlots watches, at their new masters, the channels whose slots have moved. Until the new
 // subscription is confirmed, messages are missed.
-func (p *loop) followSlots(now time.Duration) {
-	for key, w := range p.watches {
-		if !p.hubs.moved(w) {
+func (l *loop) followSlots(now time.Duration) {
+	for key, w := range l.watches {
+		if !l.hubs.moved(w) {
 			continue
 		}
 		channel := w.Channel()
-		p.unwatch(key)
-		p.watch(key, channel)
-		p.effects = p.core.Step(now, core.Wake{Name: key.name, Item: key.item, Place: key.place}, p.effects)
+		l.unwatch(key)
+		l.watch(key, channel)
+		l.effects = l.core.Step(now, core.Wake{Name: key.name, Item: key.item, Place: key.place}, l.effects)
 	}
 }
 
-func (p *loop) unwatch(key watchKey) {
-	p.watches[key].Close()
-	delete(p.watches, key)
+func (l *loop) unwatch(key watchKey) {
+	l.watches[key].Close()
+	delete(l.watches, key)
 }
 
 // listen asks for the next event of a watch, with a number above seq.
-func (p *loop) listen(key watchKey, w *notify.Watch, seq uint64) {
+func (l *loop) listen(key watchKey, w *notify.Watch, seq uint64) {
 	w.Next(seq).OnDone(func(wake notify.Wake, err error) {
 		if err != nil {
 			return // closed
 		}
-		p.actor.Post(&wakeup{
+		l.actor.Post(&wakeup{
 			event: core.Wake{
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
-				Grant:     p.grantOf(key.name, wake),
+				Grant:     l.grantOf(key.name, wake),
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 				Ours: !wake.More && wire.Ours(wake.Payload), Served: !wake.More && wire.Served(wake.Payload),
 			},
@@ -291,53 +291,53 @@ func (p *loop) listen(key watchKey, w *notify.Watch, seq uint64) {
 }
 
 // grantOf returns the grant of a lock by the message of a wake-up, or zero.
-func (p *loop) grantOf(name string, wake notify.Wake) core.Grant {
-	g, _ := wire.ReadGrant(p.id.secret, name, wake.Payload)
+func (l *loop) grantOf(name string, wake notify.Wake) core.Grant {
+	g, _ := wire.ReadGrant(l.id.secret, name, wake.Payload)
 	return g
 }
 
-func (p *loop) granted(r *core.Request) {
-	l, t := lockOf(r), ticketOf(r)
+func (l *loop) granted(r *core.Request) {
+	t := ticketOf(r)
 	trace := t.trace()
 	t.hold().until.Store(int64(r.Hold.Until))
-	t.granted = uint32(p.instant/grantStep) + 1
-	p.announcer.granted(noteOf(r) != "")
+	t.granted = uint32(l.instant/grantStep) + 1
+	l.announcer.granted(noteOf(r) != "")
 	t.ended()
 	if trace != nil {
 		trace.granted = time.Now()
 	}
-	if !t.promise.Resolve(l, nil) {
+	if !t.promise.Resolve(lockOf(r), nil) {
 		// The caller left while the grant was on its way.
-		p.actor.Post(core.Untaken{Request: r})
-		p.observeFailure(r, t.left())
+		l.actor.Post(core.Untaken{Request: r})
+		l.observeFailure(r, t.left())
 		return
 	}
 	if trace != nil {
-		p.observe(trace.grantEvent(p.id, r, l.Token()))
+		l.observe(trace.grantEvent(l.id, r, lockOf(r).Token()))
 	}
 }
 
-func (p *loop) failed(r *core.Request, err error) {
+func (l *loop) failed(r *core.Request, err error) {
 	t := ticketOf(r)
 	t.ended()
-	err = t.waitError(p.now(), p.id.public(err))
+	err = t.waitError(l.now(), l.id.public(err))
 	if !t.promise.Resolve(nil, err) {
 		err = t.left()
 	}
-	p.observeFailure(r, err)
+	l.observeFailure(r, err)
 }
 
-func (p *loop) lost(h *core.Hold, err error) {
+func (l *loop) lost(h *core.Hold, err error) {
 	holdOf(h).end(err)
-	p.announcer.unlocked()
-	p.observeLoss(h, err)
+	l.announcer.unlocked()
+	l.observeLoss(h, err)
 	if err != core.ErrClosed {
-		p.book.lost(time.Now(), logName(h.Request.Name, h.Request.Kind == core.Several), p.id.holder(h), err)
+		l.book.lost(time.Now(), logName(h.Request.Name, h.Request.Kind == core.Several), l.id.holder(h), err)
 	}
 }
 
-func (p *loop) unlocked(r *core.Request, err error) {
-	p.announcer.unlocked()
+func (l *loop) unlocked(r *core.Request, err error) {
+	l.announcer.unlocked()
 	t := ticketOf(r)
 	u := t.unlock.Load()
 	if u == nil {
@@ -350,52 +350,52 @@ func (p *loop) unlocked(r *core.Request, err error) {
 		err = t.failed(opUnlock, 0, err)
 	}
 	u.Resolve(struct{}{}, err)
-	p.observeUnlock(r, err)
+	l.observeUnlock(r, err)
 }
 
 // notice passes a notice of the core to the observer and the log.
-func (p *loop) notice(n *core.Notice) {
+func (l *loop) notice(n *core.Notice) {
 	now := time.Now()
 	switch n.What {
 	case core.Refused:
-		p.observe(EventRefused{now, n.Name, n.TTL})
+		l.observe(EventRefused{now, n.Name, n.TTL})
 	case core.Released:
-		p.observe(EventReleased{now, n.Name, n.Err})
+		l.observe(EventReleased{now, n.Name, n.Err})
 		if n.Err != nil {
-			p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
+			l.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
 		}
 	case core.StoodBack:
-		p.observe(EventStoodBack{now, n.Name, n.N})
+		l.observe(EventStoodBack{now, n.Name, n.N})
 	case core.LeasesRenewed:
-		p.observe(EventRenewed{now, n.N})
+		l.observe(EventRenewed{now, n.N})
 	case core.RenewError:
-		p.observe(EventRenewalFailed{now, n.N, n.Err})
-		p.book.failed(now, 0, n.N, n.Err, "leases", n.N)
+		l.observe(EventRenewalFailed{now, n.N, n.Err})
+		l.book.failed(now, 0, n.N, n.Err, "leases", n.N)
 	case core.CommandError:
-		p.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
-		p.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
+		l.observe(EventCommandFailed{now, n.Name, n.N, n.Err})
+		l.book.failed(now, 1, 0, n.Err, "name", logName(n.Name, n.Set))
 	case core.Unreleased:
-		p.observe(EventReleaseGivenUp{now, n.Name, n.Err})
-		p.book.givenUp(now, logName(n.Name, n.Set), n.Err)
+		l.observe(EventReleaseGivenUp{now, n.Name, n.Err})
+		l.book.givenUp(now, logName(n.Name, n.Set), n.Err)
 	case core.Outside:
-		p.book.outside(logName(n.Name, n.Set))
+		l.book.outside(logName(n.Name, n.Set))
 	}
 }
 
-func (p *loop) observeFailure(r *core.Request, err error) {
+func (l *loop) observeFailure(r *core.Request, err error) {
 	if t := ticketOf(r).trace(); t != nil {
-		p.observe(t.failEvent(p.id, r, err))
+		l.observe(t.failEvent(l.id, r, err))
 	}
 }
 
-func (p *loop) observeUnlock(r *core.Request, err error) {
+func (l *loop) observeUnlock(r *core.Request, err error) {
 	if t := ticketOf(r).trace(); t != nil {
-		p.observe(t.unlockEvent(p.id, r, err))
+		l.observe(t.unlockEvent(l.id, r, err))
 	}
 }
 
-func (p *loop) observeLoss(h *core.Hold, err error) {
+func (l *loop) observeLoss(h *core.Hold, err error) {
 	if t := ticketOf(h.Request).trace(); t != nil {
-		p.observe(t.lossEvent(p.id, h, err))
+		l.observe(t.lossEvent(l.id, h, err))
 	}
 }

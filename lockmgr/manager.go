@@ -109,7 +109,7 @@ func (m *Manager) TryLock(ctx context.Context, name string, opts ...LockOption) 
 
 // wish returns the wish of a call for a single lock.
 func (m *Manager) wish(call callKinds, name string, opts []LockOption) wish {
-	name = m.whole(name)
+	name = m.prefixed(name)
 	return wishFor(call, name, checkName(name), opts)
 }
 
@@ -158,8 +158,8 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	if err := w.apply(m.id); err != nil {
 		return nil, err
 	}
-	if w.until != nil && w.until.Err() != nil {
-		return nil, contextError(w.until)
+	if w.waitCtx != nil && w.waitCtx.Err() != nil {
+		return nil, contextError(w.waitCtx)
 	}
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
@@ -181,15 +181,15 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	}
 	var ev core.Event = core.Lock{Request: &t.request}
 	if w.items != nil {
-		t.first.makeMore().set = &setPart{items: w.items}
+		t.own.makeMore().set = &setPart{items: w.items}
 		ev = core.LockSet{Request: &t.request, Items: w.items}
 	}
 	if w.permits > 0 {
 		ev = core.LockPermits{Request: &t.request, Permits: w.permits, Limit: w.limit}
 	}
-	if w.until != nil {
+	if w.waitCtx != nil {
 		// A context that ends now must not cancel the request before the request is posted.
-		defer t.endWith(w.until).Unlock()
+		defer t.endWith(w.waitCtx).Unlock()
 	}
 	if !m.actor.Post(ev) {
 		t.ended()

@@ -505,7 +505,7 @@ type wish struct {
 	side     core.Side
 	items    []core.Item     // of a set
 	ctx      context.Context // for the observer
-	until    context.Context // WaitContext; nil: none
+	waitCtx  context.Context // WaitContext; nil: none
 
 	permits uint16 // how many, for the kind Permits
 	limit   int64  // how many there are if the server knows no limit
@@ -564,7 +564,7 @@ func (w *wish) apply(id *identity) error {
 		case optTraceContext:
 			w.ctx = o.ctx
 		case optWaitContext:
-			w.until = o.ctx
+			w.waitCtx = o.ctx
 		}
 	}
 	if w.owner.of != nil && w.owner.of != id {

@@ -45,11 +45,14 @@ func newIdentity() *identity {
 }
 
 // holder returns the field of a hold in the record: see [Lock.HolderID].
-func (id *identity) holder(h *core.Hold) string {
-	if h.Request.Kind == core.Fair {
-		return wire.FairHolderID(id.uuid, h.Number)
+func (id *identity) holder(h *core.Hold) string { return id.holderID(h.Request.Kind, h.Number) }
+
+// holderID returns the holder ID with a number, for a kind of lock.
+func (id *identity) holderID(k core.Kind, n uint64) string {
+	if k == core.Fair {
+		return wire.FairHolderID(id.uuid, n)
 	}
-	return wire.HolderID(id.uuid, h.Number)
+	return wire.HolderID(id.uuid, n)
 }
 
 type ownerKey struct{}

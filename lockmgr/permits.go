@@ -40,7 +40,7 @@ type Permits struct {
 // taken permits, as with Redisson. A foreign number at the key is taken for the number of free
 // permits.
 func (m *Manager) Permits(name string, limit int) Permits {
-	return Permits{manager: m, name: m.whole(name), limit: int64(limit)}
+	return Permits{manager: m, name: m.prefixed(name), limit: int64(limit)}
 }
 
 // AcquireAsync asks for n permits, all or none, and returns at once. The future settles with a
@@ -241,7 +241,7 @@ func (p Permits) Inspect(ctx context.Context) (PermitsInfo, error) {
 		return PermitsInfo{}, &LockError{Op: opInspect, Name: p.name, Err: serverError(a.Unexpected())}
 	}
 	info := permitsInfo(p.name, &state)
-	k := p.manager.newKnown()
+	k := p.manager.newProcessCache()
 	info.Taken, err = k.taken(ctx, p.name, state.Permits)
 	return info, err
 }

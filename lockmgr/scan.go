@@ -24,7 +24,7 @@ import (
 // +scan, and what Inspect needs.
 func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		s := &scan{m: m, ctx: ctx, prefix: cmp.Or(m.whole(prefix), m.options.Prefix), known: m.newKnown(), seen: make(map[string]bool)}
+		s := &scan{m: m, ctx: ctx, prefix: cmp.Or(m.prefixed(prefix), m.options.Prefix), known: m.newProcessCache(), seen: make(map[string]bool)}
 		err := ctx.Err()
 		if err != nil {
 			err = contextError(ctx)
@@ -42,7 +42,7 @@ type scan struct {
 	m       *Manager
 	ctx     context.Context
 	prefix  string
-	known   *known
+	known   *processCache
 	seen    map[string]bool // names that were yielded
 	stopped bool            // by the caller
 }

@@ -103,7 +103,7 @@ func (m *Manager) itemsOf(s Set) ([]core.Item, error) {
 		side  core.Side
 	}{{s.Names, core.Exclusive, core.Alone}, {s.Shared, core.ReadWrite, core.Shared}, {s.Exclusive, core.ReadWrite, core.Alone}} {
 		for _, name := range part.names {
-			items = append(items, core.Item{Name: m.whole(name), Kind: part.kind, Side: part.side})
+			items = append(items, core.Item{Name: m.prefixed(name), Kind: part.kind, Side: part.side})
 		}
 	}
 	// Alone is before Shared: of the two sides of a name, the first stays.
@@ -164,7 +164,7 @@ func (l *Lock) Names() []string {
 // TokenOf returns the fencing token of a name of the lock, or zero if the lock does not have the
 // name or was taken without Fenced. See [Lock.Token].
 func (l *Lock) TokenOf(name string) int64 {
-	name = l.ticket.shell.whole(name)
+	name = l.ticket.shell.prefixed(name)
 	if !l.IsSet() {
 		if name == l.Name() {
 			return l.Token()

@@ -78,11 +78,6 @@ func (s *shell) downErr(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }
 
-// withDownErr joins downErr, if any, to the error of a context.
-func (s *shell) withDownErr(name string, asked time.Duration, err error) error {
-	return joinDown(s.downErr(name, asked, s.now()), err)
-}
-
 // joinDown adds the failure of a server to an error. down may be nil.
 func joinDown(down, err error) error {
 	if down != nil {
@@ -130,9 +125,9 @@ func (s *shell) grantSecret() string {
 // managers. A node of a cluster knows its own classic subscribers only.
 func (s *shell) countsAll() bool { return !s.clustered || s.onSharded() }
 
-// whole returns a name with Options.Prefix before it, unless the name begins with Prefix. An empty
-// name stays empty, as it is invalid.
-func (s *shell) whole(name string) string {
+// prefixed returns a name with Options.Prefix before it, unless the name begins with Prefix. An
+// empty name stays empty, as it is invalid.
+func (s *shell) prefixed(name string) string {
 	if name == "" || strings.HasPrefix(name, s.options.Prefix) {
 		return name
 	}

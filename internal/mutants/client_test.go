@@ -63,15 +63,15 @@ var clientMutants = []mutant{
 	{"deadline", "without the margin", manager, "newLoop", "o.Margin", "0", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "Valid does not look at it", manager, "Lock.Valid", "l.Remaining() > 0", "!l.ticket.over.Load() && l.ticket.hold().lostErr() == nil", shell + "TestLock_ValidEndsWhileTheManagerIsStuck"},
 	{"deadline", "valid after an early loss", manager, "hold.end", "h.until.Store(0)", "", client + "TestHandle_StaleTouchesNothing"},
-	{"deadline", "nothing is done on time", manager, "loop.carryOut", "p.core.Next() <= now", "false", shell + "TestLease_FixedEndsOnTime"},
+	{"deadline", "nothing is done on time", manager, "loop.carryOut", "l.core.Next() <= now", "false", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "a suspension of the host does not count", manager, "clock.exact", "+ c.suspended()", "", shell + "TestLock_LostWhileTheHostIsSuspended"},
 
 	{"loss", "the positions in a renewal's reply are ignored", wire, "exception", "out = Answer{Kind: Int}", "", shell + "TestRenewal_FindsALoss"},
-	{"loss", "only Close is told", manager, "loop.perform", "p.lost(e.Hold, e.Err)", "if e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}", client + "TestLock_LossIsToldForEach"},
+	{"loss", "only Close is told", manager, "loop.perform", "l.lost(e.Hold, e.Err)", "if e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}", client + "TestLock_LossIsToldForEach"},
 	{"loss", "contexts live on", manager, "hold.end", "c.cancel(err)", "_ = c", shell + "TestLock_LostAtTheDeadlineOfASilentServer"},
 	{"loss", "a forced unlock is not looked into", manager, "Manager.force", "m.actor.Post(core.Verify{Name: name})", "func() { _ = core.Verify{Name: name} }()", shell + "TestForceUnlock_IsSeenAtOnce"},
 
-	{"cancel", "a grant that nobody takes is dropped", manager, "loop.granted", "p.actor.Post(core.Untaken{Request: r})", "", shell + "TestCancel_WhileTheManagerIsStuckLeavesNothing"},
+	{"cancel", "a grant that nobody takes is dropped", manager, "loop.granted", "l.actor.Post(core.Untaken{Request: r})", "", shell + "TestCancel_WhileTheManagerIsStuckLeavesNothing"},
 	{"cancel", "a lock that nobody has taken stays", manager, "ticket.Drop", "l.unlock(true)", "", shell + "TestCancel_AfterTheGrantGivesTheLockBack"},
 	{"cancel", "a lock that is given back stays reserved", manager, "ticket.Drop", "l.unlock(true)", "l.unlock(false)", shell + "TestKeepFor_NotKept"},
 
@@ -83,8 +83,8 @@ var clientMutants = []mutant{
 	{"handle", "unlocks twice", manager, "Lock.unlock", "!t.over.CompareAndSwap(false, true)", "t.over.Store(true); false", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "takes options that contradict each other", manager, "wish.apply", "w.opts[:i]", "w.opts[:min(i, 0)]", shell + "TestOptions_AllPairsOfAllCalls"},
 
-	{"a message is a hint", "it grants", manager, "loop.step", "p.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range p.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = p.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, p.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tp.listen(keyOf(ev), ev.watch, ev.seq)", client + "TestMessage_ForgedGrantsNothing"},
-	{"a message is a hint", "only the first one is heard", manager, "loop.step", "p.listen(keyOf(ev), ev.watch, ev.seq)", "", shell + "TestTurns_OthersGetTheirs"},
+	{"a message is a hint", "it grants", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range l.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = l.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, l.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tp.listen(keyOf(ev), ev.watch, ev.seq)", client + "TestMessage_ForgedGrantsNothing"},
+	{"a message is a hint", "only the first one is heard", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", wire, "failureOf", "core.Maybe", "core.No", shell + "TestTryLock_LostReply"},
 
@@ -112,7 +112,7 @@ var clientMutants = []mutant{
 	{"replicas", "a renewal is told at once", wire, "vouches", ", core.VerbRenew", "", wires + "TestReplicas_ConfirmWhatIsTrusted"},
 	{"replicas", "an acquire without replicas did not run", wire, "confirmer.confirm", "core.Maybe", "core.No", wires + "TestReplicas_NotConfirmed"},
 
-	{"cluster", "one lane for all", wire, "Lanes.submit", "l.at(keyOf(op))", "0", wires + "TestLanes_HungShardDelaysNoOther"},
+	{"cluster", "one lane for all", wire, "Lanes.submit", "l.laneNumber(keyOf(op))", "0", wires + "TestLanes_HungShardDelaysNoOther"},
 	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.group.redirect(*t, a.Failure, l.cfg.where)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
 	{"cluster", "no ASKING", wire, "Redis.One", "if asking {", "if false {", ofNodes + "TestNodes_FollowRedirections"},
 	{"cluster", "who listens at the old master is not told", nodes, "publishMissed", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},

@@ -253,7 +253,7 @@ func TestNodes_ClientOfAMasterWithoutSlots(t *testing.T) {
 		look(t, n)
 		now = now.Add(clientRest - 1)
 		look(t, n)
-		_, f := n.client("d:1") // a use without a command
+		_, f := n.connect("d:1") // a use without a command
 		require.Nil(t, f)
 		now = now.Add(clientRest - 1)
 		look(t, n)

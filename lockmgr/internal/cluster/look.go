@@ -114,7 +114,7 @@ func (n *Nodes) askAll(ctx context.Context, s *survey) []wire.Shard {
 // layoutAt asks the node at an address for the layout of its cluster. layoutAt blocks for a call of
 // open, and after the call for askTime at most, or until ctx ends.
 func (n *Nodes) layoutAt(ctx context.Context, addr string) layoutAnswer {
-	node, f := n.client(addr)
+	node, f := n.connect(addr)
 	if f != nil {
 		return layoutAnswer{addr: addr, err: f.Err}
 	}
@@ -146,7 +146,7 @@ func (s *survey) accept(a layoutAnswer) bool {
 	switch n := knownIn(s.known, a.layout); {
 	case n > knownIn(s.known, s.rest):
 		s.rest = a.layout
-	case n == 0 && len(a.layout) > 0 && masterAt(s.known, a.addr) != nil:
+	case n == 0 && len(a.layout) > 0 && shardAt(s.known, a.addr) != nil:
 		s.others = grouped(s.others, a)
 	}
 	return false
@@ -225,7 +225,7 @@ func (n *Nodes) memberAddrs() (all []string) {
 func (n *Nodes) forgetGone() {
 	now := n.now()
 	for addr, p := range n.peers {
-		if masterAt(n.layout, addr) != nil || now.Sub(p.used) < clientRest {
+		if shardAt(n.layout, addr) != nil || now.Sub(p.used) < clientRest {
 			continue
 		}
 		delete(n.peers, addr)

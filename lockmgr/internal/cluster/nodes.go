@@ -199,8 +199,8 @@ func (n *Nodes) move(slot int, addr string) {
 	n.moved[slot] = addr
 }
 
-// masterAt returns the shard of the layout whose master has an address, or nil.
-func masterAt(layout []wire.Shard, addr string) *wire.Shard {
+// shardAt returns the shard of the layout whose master has an address, or nil.
+func shardAt(layout []wire.Shard, addr string) *wire.Shard {
 	if i := slices.IndexFunc(layout, func(s wire.Shard) bool { return s.Addr == addr }); i >= 0 {
 		return &layout[i]
 	}
@@ -230,9 +230,9 @@ func (n *Nodes) peer(addr string) *peer {
 	return p
 }
 
-// client returns a client of the node at an address. If the client of the cluster does not know the
-// node, client blocks for as long as a dial.
-func (n *Nodes) client(addr string) (rueidis.Client, *wire.Failure) {
+// connect returns a client of the node at an address. If the client of the cluster does not know
+// the node, connect blocks for as long as a dial.
+func (n *Nodes) connect(addr string) (rueidis.Client, *wire.Failure) {
 	if c, known := n.cluster.Nodes()[addr]; known {
 		return c, nil
 	}
@@ -285,14 +285,14 @@ func (n *Nodes) greet(ctx context.Context, addr string, p *peer) *wire.Failure {
 			return f
 		}
 	}
-	c, f := n.client(addr)
+	c, f := n.connect(addr)
 	if f != nil {
 		return f
 	}
 	a := nodeAnswer(ctx, c, addr)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := masterAt(n.layout, addr)
+	s := shardAt(n.layout, addr)
 	e, refused := rueidis.IsRedisErr(a.err)
 	switch {
 	case refused && strings.Contains(e.Error(), "cluster support disabled"): // a single server

@@ -405,7 +405,7 @@ func TestNodes_LayoutWhileTheClientIsAstray(t *testing.T) {
 	}
 	require.Equal(t, []string{"a:1"}, c.opened, "once")
 	n.Close()
-	_, f := n.client("a:1")
+	_, f := n.connect("a:1")
 	require.Equal(t, wire.Closed, f.Kind)
 	_, err = n.Client(t.Context(), "a:1")
 	require.Error(t, err)

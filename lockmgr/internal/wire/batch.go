@@ -75,7 +75,7 @@ func (b *batch) build(now time.Duration) {
 			c := b.add(t)
 			c.reset(t.call.command.Script) // its memory is the batch's, not the caller's
 			c.Keys, c.Args = append(c.Keys, t.call.command.Keys...), append(c.Args, t.call.command.Args...)
-			c.Rest, c.told = t.call.command.Rest, t.call.command.told
+			c.Rest, c.listeners = t.call.command.Rest, t.call.command.listeners
 			c.ops = 0
 		case !b.apart && formatOf(t.op).shares(t.op):
 			t.op.Sent = now

@@ -55,11 +55,11 @@ type Command struct {
 	Keys, Args []string
 	Rest       []string
 
-	ops    int  // how many operations share the command; zero: the core knows nothing of it
-	blocks bool // the server may answer late; the connection has no other command
-	asking bool // ASKING comes before the command
-	items  int  // how many names the operation on a set has
-	told   listeners
+	ops       int  // how many operations share the command; zero: the core knows nothing of it
+	blocks    bool // the server may answer late; the connection has no other command
+	asking    bool // ASKING comes before the command
+	items     int  // how many names the operation on a set has
+	listeners listeners
 }
 
 // listeners says which arguments of a command are channels, and what the script does there.
@@ -74,7 +74,7 @@ type listeners struct {
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
 	c.Script, c.Keys, c.Args, c.ops, c.blocks, c.asking, c.items = s, c.Keys[:0], c.Args[:0], 1, false, false, 0
-	c.Rest, c.told = nil, listeners{}
+	c.Rest, c.listeners = nil, listeners{}
 }
 
 // renews reports whether c is a call of a script that renews, for any kind of lock.

@@ -291,7 +291,7 @@ func Inspect(name string, token bool) Command {
 }
 
 // Force returns the command that removes a lock's record if the record has exactly the given
-// fields, or has the given fields and more than MostFields in all.
+// fields, or has the given fields and more than 1,000 in all.
 func Force(kind core.Kind, name string, fields []string) Command {
 	c := Command{Script: force, Keys: []string{name}, Args: []string{"00" + formats[kind].freed}}
 	if kind == core.Fair {
@@ -303,10 +303,6 @@ func Force(kind core.Kind, name string, fields []string) Command {
 	return c
 }
 
-// MostFields is how many fields a record may have if Inspect is to return all fields. MostText is
-// how long a text may be if Inspect is to return the whole text. The scripts inspect and force have
-// the same numbers.
-const (
-	MostFields = 1000
-	MostText   = 256
-)
+// MostText is how long a text may be if Inspect is to return the whole text. The script inspect has
+// the same number.
+const MostText = 256

@@ -336,8 +336,8 @@ func (l *Lanes) LookSoon() {
 // inTrouble returns the slots in trouble.
 func (l *Lanes) inTrouble() *slotTroubles { return &l.troubles }
 
-// at returns the number of the lane of a key or a sharded channel. The mutex is held.
-func (l *Lanes) at(key string) int { return int(l.slots[SlotOf(key)]) }
+// laneNumber returns the number of the lane of a key or a sharded channel. The mutex is held.
+func (l *Lanes) laneNumber(key string) int { return int(l.slots[SlotOf(key)]) }
 
 // withLane calls f with the lane of a key. The lane is not closed meanwhile, unless Close is
 // called. f must not block.
@@ -348,7 +348,7 @@ func (l *Lanes) withLane(key string, f func(*Lane)) {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	f(l.lanes[l.at(key)])
+	f(l.lanes[l.laneNumber(key)])
 }
 
 // Master returns the address of the master that serves a key or a sharded channel, by the layout,
@@ -359,7 +359,7 @@ func (l *Lanes) Master(key string) string {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.keys[l.at(key)]
+	return l.keys[l.laneNumber(key)]
 }
 
 // Masters returns the addresses of all masters that serve slots, in no order, or nil for a single
@@ -401,7 +401,7 @@ func (l *Lanes) submit(ops []*core.Op, now time.Duration) (spreads []*spread) {
 			spreads = append(spreads, l.spreads.newSpread(op, l.slots))
 			continue
 		}
-		n := l.at(keyOf(op))
+		n := l.laneNumber(keyOf(op))
 		op.Shard = l.lanes[n].cfg.shard
 		l.parts[n] = append(l.parts[n], op)
 	}
@@ -458,7 +458,7 @@ func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 			f = lane.unconfirmed(name, asked, now)
 		}
 		if l.cluster != nil && l.cluster.Node != nil {
-			f = f.at(l.keys[l.at(name)])
+			f = f.at(l.keys[l.laneNumber(name)])
 		}
 	})
 	if f == nil && l.cluster != nil {

@@ -10,10 +10,10 @@ package wire
 // other, and have the same message and count. If the script has reached nobody, the client
 // publishes "00" and the message: the zeros say that no line was served, see Served.
 func (c *Command) addChannel(channel, message string, count func(*Answer) (*int64, bool)) {
-	if c.told.channels == 0 {
-		c.told = listeners{len(c.Args), 0, message, count}
+	if c.listeners.channels == 0 {
+		c.listeners = listeners{len(c.Args), 0, message, count}
 	}
-	c.told.channels++
+	c.listeners.channels++
 	c.Args = append(c.Args, channel)
 }
 
@@ -23,7 +23,7 @@ func (c *Command) addChannel(channel, message string, count func(*Answer) (*int6
 // the new master.
 func Unheard(commands []Command, answers []Answer) (tell []Command, reached []*int64) {
 	for i := range commands {
-		c := &commands[i].told
+		c := &commands[i].listeners
 		if c.channels == 0 || answers[i].Kind == Failed {
 			continue
 		}

@@ -69,7 +69,7 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 		seen[c.Script.Name] = true
 		text := c.Script.Text
 		if !strings.Contains(text, "'PUBLISH'") && !strings.Contains(text, "'NUMSUB'") {
-			require.Zero(t, c.told.channels, c.Script.Name)
+			require.Zero(t, c.listeners.channels, c.Script.Name)
 			continue
 		}
 		named := 0
@@ -90,12 +90,12 @@ func TestCommand_ChannelsAreNoKeys(t *testing.T) {
 		if c.ops > 1 || strings.HasPrefix(c.Script.Name, "fair_") || strings.HasSuffix(c.Script.Name, "acquire") || c.Script == force && len(c.Keys) > 1 {
 			continue
 		}
-		require.Equal(t, named, c.told.channels, c.Script.Name)
-		for _, word := range c.Args[c.told.first:][:c.told.channels] {
+		require.Equal(t, named, c.listeners.channels, c.Script.Name)
+		for _, word := range c.Args[c.listeners.first:][:c.listeners.channels] {
 			require.True(t, isChannel(word), "%s: %s", c.Script.Name, word)
 		}
 		if c.Script != rwTransfer && c.Script != transfer && c.Script != permitsTransfer { // for a writer that becomes a reader only; it has plain.lua's function
-			require.Equal(t, strings.Contains(text, "'PUBLISH'"), c.told.message != "", c.Script.Name)
+			require.Equal(t, strings.Contains(text, "'PUBLISH'"), c.listeners.message != "", c.Script.Name)
 		}
 	}
 	for _, s := range []*Script{
@@ -191,7 +191,7 @@ func TestUnheard(t *testing.T) {
 			continue
 		}
 		*reached[0] = 5
-		n, _ := tt.command.told.count(&answers[1])
+		n, _ := tt.command.listeners.count(&answers[1])
 		require.EqualValues(t, 5, *n, "%d: the number is that of the answer", i)
 	}
 	require.EqualValues(t, 3, ints(3).Array[0].Subscribers())
@@ -205,9 +205,9 @@ func TestUnheard(t *testing.T) {
 // not have them.
 func TestBatch_ListenersOfACall(t *testing.T) {
 	b := batchOf([]task{{call: &call{command: Force(core.Exclusive, "a", []string{"x"})}}})
-	require.Equal(t, 1, b.commands[0].told.channels)
-	require.Equal(t, Channel("a"), b.commands[0].Args[b.commands[0].told.first])
+	require.Equal(t, 1, b.commands[0].listeners.channels)
+	require.Equal(t, Channel("a"), b.commands[0].Args[b.commands[0].listeners.first])
 	b.tasks = tasks(acquire("a", 1))
 	b.build(0)
-	require.Zero(t, b.commands[0].told.channels)
+	require.Zero(t, b.commands[0].listeners.channels)
 }

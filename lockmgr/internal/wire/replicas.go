@@ -105,25 +105,25 @@ func (c *confirmer) close() {
 // run confirms one batch of replies after another.
 func (c *confirmer) run() {
 	defer close(c.done)
-	var held []core.Reply
+	var pending []core.Reply
 	b := newBatch(&c.cfg)
 	for {
-		if held = c.take(held); len(held) == 0 {
+		if pending = c.take(pending); len(pending) == 0 {
 			return
 		}
-		failure := c.confirm(b, held)
+		failure := c.confirm(b, pending)
 		c.mu.Lock()
 		clear(c.confirming)
 		c.confirming = c.confirming[:0]
 		c.failure, c.failedAt = failure, c.cfg.Now()
 		c.mu.Unlock()
 		replies := repliesPool.Get().(*core.Replies)
-		replies.Replies = append(replies.Replies, held...)
+		replies.Replies = append(replies.Replies, pending...)
 		c.cfg.Post(replies)
 		b.clear()
-		clear(held)
-		if cap(held) > 4*maxBatch { // after a burst of renewals
-			held = nil
+		clear(pending)
+		if cap(pending) > 4*maxBatch { // after a burst of renewals
+			pending = nil
 			c.shrink()
 		}
 	}
@@ -189,23 +189,23 @@ var takenAway = &Failure{Kind: TooFew, OnlyThis: true, Err: errTaken}
 
 // confirm renews the leases and waits for replicas. A reply without a confirmation becomes a
 // failure. confirm returns the failure of the wait, or nil.
-func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
-	renewals := make([]core.Op, len(held))
+func (c *confirmer) confirm(b *batch, pending []core.Reply) *Failure {
+	renewals := make([]core.Op, len(pending))
 	b.tasks = b.tasks[:0]
-	for i := range held {
+	for i := range pending {
 		op := &renewals[i]
-		*op = *held[i].Op
+		*op = *pending[i].Op
 		op.Verb, op.Tokens, op.OtherNumbers = core.VerbRenew, 0, nil
 		b.tasks = append(b.tasks, task{op: op})
 	}
 	b.build(c.cfg.Now())
 	failure := c.ask(b)
-	for i := range held {
+	for i := range pending {
 		f := failure
 		if f == nil {
 			f = unrenewed(b, &b.tasks[i])
 		}
-		if op := held[i].Op; f == takenAway && c.cfg.Now()-op.Sent >= op.Lease {
+		if op := pending[i].Op; f == takenAway && c.cfg.Now()-op.Sent >= op.Lease {
 			continue // the reply stays: the core sees that the lease is over, and fails this request only
 		}
 		if f != nil {
@@ -215,7 +215,7 @@ func (c *confirmer) confirm(b *batch, held []core.Reply) *Failure {
 			if c.cfg.Demoted != nil && f.Demoted {
 				c.cfg.Demoted()
 			}
-			r := &held[i]
+			r := &pending[i]
 			*r = core.Reply{Op: r.Op, ID: r.ID, Shard: r.Shard, Ran: core.Maybe, Final: f.Final, OnlyThis: f.OnlyThis, Err: c.cfg.Error(f)}
 		}
 	}

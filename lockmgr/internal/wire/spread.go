@@ -35,8 +35,8 @@ import (
 //
 // The lease of a set counts from the first command that was sent for the set.
 type spread struct {
-	all *spreads
-	op  *core.Op
+	of *spreads
+	op *core.Op
 
 	mu    sync.Mutex
 	parts []part
@@ -82,8 +82,8 @@ func inSeveralSlots(op *core.Op) bool {
 
 // newSpread divides an operation into parts by slot, in the order of slots. laneOf has the number
 // of the lane of each slot.
-func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
-	s := &spread{all: all, op: op}
+func (ss *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
+	s := &spread{of: ss, op: op}
 	order := make([]int, len(op.Items))
 	slots := make([]int, len(op.Items))
 	for i := range op.Items {
@@ -102,7 +102,7 @@ func (all *spreads) newSpread(op *core.Op, laneOf *[Slots]uint16) *spread {
 
 // start sends the first parts. start never blocks.
 func (s *spread) start() {
-	s.all.add(s)
+	s.of.add(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.op.Verb == core.VerbAcquire {
@@ -149,7 +149,7 @@ func (s *spread) send(verb core.Verb, which func(i int) bool) {
 			// Release this number only. What earlier tries have left is the core's business.
 			p.op.OtherNumbers = []uint64{o.Number}
 		}
-		s.all.submit(&p.op)
+		s.of.submit(&p.op)
 	}
 }
 
@@ -377,45 +377,45 @@ type spreads struct {
 }
 
 // add makes post look for the replies of a spread.
-func (all *spreads) add(s *spread) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.parts == nil {
-		all.parts = make(map[*core.Op]partOf)
+func (ss *spreads) add(s *spread) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.parts == nil {
+		ss.parts = make(map[*core.Op]partOf)
 	}
 	for i := range s.parts {
-		all.parts[&s.parts[i].op] = partOf{s, i}
+		ss.parts[&s.parts[i].op] = partOf{s, i}
 	}
-	all.count.Store(int32(len(all.parts)))
+	ss.count.Store(int32(len(ss.parts)))
 }
 
 // remove makes post look for the replies of a spread no longer.
-func (all *spreads) remove(s *spread) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (ss *spreads) remove(s *spread) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	for i := range s.parts {
-		delete(all.parts, &s.parts[i].op)
+		delete(ss.parts, &s.parts[i].op)
 	}
-	all.count.Store(int32(len(all.parts)))
+	ss.count.Store(int32(len(ss.parts)))
 }
 
 // post is the Post of the lanes of a cluster. post keeps the replies of parts, and passes on the
 // other replies, and the replies to spreads that have ended.
-func (all *spreads) post(replies *core.Replies) {
-	if all.count.Load() == 0 {
-		all.pass(replies)
+func (ss *spreads) post(replies *core.Replies) {
+	if ss.count.Load() == 0 {
+		ss.pass(replies)
 		return
 	}
 	var ends []core.Reply
 	replies.Replies = slices.DeleteFunc(replies.Replies, func(r core.Reply) bool {
-		all.mu.Lock()
-		p, known := all.parts[r.Op]
-		all.mu.Unlock()
+		ss.mu.Lock()
+		p, known := ss.parts[r.Op]
+		ss.mu.Unlock()
 		if !known {
 			return false
 		}
 		if end, ended := p.spread.answer(p.index, &r); ended {
-			all.remove(p.spread)
+			ss.remove(p.spread)
 			ends = append(ends, end)
 		}
 		return true
@@ -425,5 +425,5 @@ func (all *spreads) post(replies *core.Replies) {
 		Recycle(replies)
 		return
 	}
-	all.pass(replies)
+	ss.pass(replies)
 }
