@@ -40,7 +40,7 @@
 //	rules    what differs between kinds, and nothing else. Rules have no state
 //	special  the state that only names of one kind have, such as a set, a pool, the places
 //
-// A name has one entry at first. A kind may allow a name more entries. Each entry has a phase, a
+// A name has one entry at first. A name of permits may have more. Each entry has a phase, a
 // script in flight and failures of its own, and all entries serve the queue of the name: see
 // Several entries. The first entry is a part of the name, and a hold a part of its request. What
 // an uncontended lock does not need is apart: the details of a name, and the upkeep of an entry.
@@ -55,7 +55,7 @@
 // own: see rules.goneErr.
 //
 //	             exclusive   permits         read-write
-//	entries      1           1,024           1
+//	index        no          1,024 entries   no
 //	joins        no          no              a reader joins readers
 //	passes       yes         to a request    to a reader; to a writer, if no script has
 //	                         for as many     let others read

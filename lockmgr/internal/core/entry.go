@@ -37,7 +37,6 @@ type entry struct {
 	phase      phase
 	flightVerb Verb
 	woken      bool // a wake-up came during the newest try, transfer or release
-	retried    bool // an earlier release of this phase may have run
 
 	side        Side // on the server, by the last confirmed script
 	mayBeShared bool // on the server: a script may have made it Shared, even if side is Alone

@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// An index has the entries of a name that may have many, by phase. So an event about an entry leads
-// to no work for other held entries. The special state of a kind with several entries embeds an
-// index. A name without an index has one entry.
+// An index has the entries of a name that may have mostEntries, by phase. So an event about an
+// entry leads to no work for other held entries. The special state of a kind with several entries
+// embeds an index. A name without an index has one entry.
 type index struct {
 	// The entries by phase. Entries that dropDetails has dropped are in no list.
 	moving []*entry // neither idle nor held
@@ -14,7 +14,10 @@ type index struct {
 	asks int // the most entries that may be asked for at a time: a guess
 }
 
-// index returns the index of a name, or nil if the rules allow one entry.
+// mostEntries is how many entries a name with an index may have.
+const mostEntries = 1024
+
+// index returns the index of a name, or nil if the name has one entry.
 func (n *name) index() *index { return n.details.index }
 
 // reset notes that a name has a single entry, which is idle.
@@ -60,8 +63,8 @@ func (x *index) allIdle(except *entry) bool {
 	return others == 0
 }
 
-// hasRoom reports whether the rules allow a name with an index one more entry.
-func (n *name) hasRoom() bool { return len(n.details.extra) < n.rules().entries()-1 }
+// hasRoom reports whether a name with an index may have one more entry.
+func (n *name) hasRoom() bool { return len(n.details.extra) < mostEntries-1 }
 
 // another returns an idle entry with which to ask for the first waiter, or nil. another returns nil
 // if enough entries are being asked for already.
@@ -72,8 +75,8 @@ func (n *name) another() *entry {
 	return n.spare()
 }
 
-// spare returns an idle entry of a name. spare makes the entry if all are in use and the kind's
-// rules allow one more, and else returns nil.
+// spare returns an idle entry of a name. spare makes the entry if all are in use and the name may
+// have one more, and else returns nil.
 func (n *name) spare() *entry {
 	x := n.index()
 	if x == nil {
@@ -119,8 +122,7 @@ func (n *name) enoughAsk(except *entry) bool {
 	return most <= 0
 }
 
-// allHeld reports whether a name with an index has as many entries as the rules allow, and all are
-// held.
+// allHeld reports whether a name with an index has mostEntries entries, and all are held.
 func (n *name) allHeld() bool {
 	x := n.index()
 	return x != nil && !n.hasRoom() && len(x.moving)+len(x.idle) == 0

@@ -21,10 +21,6 @@ var _ = register(Permits, permits{})
 // permits are the rules of Permits.
 type permits struct{ usual }
 
-// mostEntries is how many entries of a name a manager may have.
-const mostEntries = 1024
-
-func (permits) entries() int                  { return mostEntries }
 func (permits) again(*Hold, *Request) outcome { return never }
 func (permits) waitsFor(*Request, *Hold) bool { return false }
 func (permits) goneErr() error                { return errReturned }

@@ -84,17 +84,3 @@ func TestPermits_TurnsOfEntries(t *testing.T) {
 	require.Equal(t, 3, given())
 	require.Equal(t, uint64(3), s.m.Stats().StoodBack)
 }
-
-// A kind whose names may have several entries has an index of them: see settleEntry.
-func TestRules_SeveralEntriesHaveAnIndex(t *testing.T) {
-	for k, r := range rulesOf {
-		if r == nil {
-			continue
-		}
-		n := &name{kind: Kind(k), details: &noDetails}
-		if n.entry.of = n; Kind(k) != Several { // the details of a set come with its items
-			n.details = r.newSpecial().dropped(n)
-		}
-		require.Equal(t, r.entries() > 1, n.index() != nil, "kind %d", k)
-	}
-}

@@ -67,7 +67,7 @@ func (m *Machine) becomeReleasing(e *entry) {
 	if g := e.of.details.gathering; g != nil && e.number != 0 && e.of.rules().parts(e) {
 		g.lastHad = m.now
 	}
-	e.retried, e.woken = false, false
+	e.woken = false
 	m.renewals.Remove(e)
 	if e.of.hasDetails() {
 		e.upkeep().unknown.goneBy = 0

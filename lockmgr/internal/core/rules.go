@@ -18,8 +18,6 @@ func register(k Kind, r rules) struct{} {
 // rules has the methods that differ between kinds. A kind is a type without state. The methods read
 // the state of a name and change nothing.
 type rules interface {
-	// entries returns how many entries of a name a manager may have.
-	entries() int
 	// joins reports whether a request may share an entry with the entry's holds.
 	joins(e *entry, r *Request) bool
 	// passes reports whether an entry without a hold can become the entry of a request. If not, the
@@ -53,7 +51,6 @@ type rules interface {
 // usual has the rules of most kinds. A kind embeds usual and defines the rules that differ.
 type usual struct{}
 
-func (usual) entries() int                  { return 1 }
 func (usual) joins(*entry, *Request) bool   { return false }
 func (usual) passes(*entry, *Request) bool  { return true }
 func (usual) transfers() bool               { return true }

@@ -116,7 +116,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 		return
 	}
 	var err error
-	if (!r.OK || r.Partly) && e.number != 0 && !e.retried { // no earlier release can have removed it
+	if (!r.OK || r.Partly) && e.number != 0 { // no earlier release can have removed it: see releaseFailed
 		err = n.rules().goneErr()
 	}
 	// If the message could not be published, r.Err is set. The unlock has no error: the lock is
@@ -163,7 +163,6 @@ func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	refused := r.Ran == No && r.Final
 	m.failed(e, r.Err)
 	if r.Ran == Maybe { // a record that may have been removed is not passed on
-		e.retried = true
 		m.distrust(e)
 	}
 	if !refused {
