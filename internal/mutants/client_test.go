@@ -115,7 +115,7 @@ var clientMutants = []mutant{
 	{"cluster", "one lane for all", wire, "Lanes.submit", "l.laneNumber(keyOf(op))", "0", wires + "TestLanes_HungShardDelaysNoOther"},
 	{"cluster", "what a master refuses is answered", wire, "Lane.report", "l.cfg.group.redirect(*t, a.Failure, l.cfg.where)", "false", wires + "TestLanes_PassOnWhatAMasterRefuses"},
 	{"cluster", "no ASKING", wire, "Redis.One", "if asking {", "if false {", ofNodes + "TestNodes_FollowRedirections"},
-	{"cluster", "who listens at the old master is not told", nodes, "publishMissed", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},
+	{"cluster", "who listens at the old master is not told", nodes, "Nodes.Exec", "len(tell) > 0", "false", shell + "TestCluster_LocksOfASlotThatIsMoving"},
 	{"cluster", "another node is greeted", nodes, "Nodes.greet", "s.ID() != a.id", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},
 	{"cluster", "a node of another cluster is greeted", nodes, "Nodes.greet", "!sameCluster(n.layout, a.layout)", "false", ofNodes + "TestNode_SaysWhichNodeItIs"},
 	{"cluster", "a script runs at any node", wire, "newScript", "text = onlyAt + text", "text = \"table.remove(ARGV) \" + text", shell + "TestCluster_NodeBecomesForeignUnseen"},

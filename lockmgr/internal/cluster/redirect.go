@@ -16,65 +16,31 @@ import (
 // mostRedirections bounds how many masters a command is sent to, one after another.
 const mostRedirections = 5
 
-// Exec makes Nodes a Server for commands that the master of the layout has refused. Exec sends each
-// command to the master that the layout or a MOVED names, and then follows MOVED and ASK. Commands
-// are sent separately, at the same time, because the commands may be for different masters.
+// Exec makes Nodes a Server for commands that the master of the layout has refused. Exec then
+// publishes the messages that the scripts could not deliver: see listeners.go.
 func (n *Nodes) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
-	send := func(commands []wire.Command, answers []wire.Answer) {
-		ctx := limit.Start()
-		var sending sync.WaitGroup
-		for i := range commands {
-			sending.Go(func() { answers[i] = n.follow(ctx, &commands[i]) })
-		}
-		sending.Wait()
-	}
-	inOneSlot(commands, answers, func(commands []wire.Command, answers []wire.Answer) {
-		publishMissed(n.channels, commands, answers, send)
-	})
-}
-
-// crossSlot is the failure of a command whose keys are in several slots.
-var crossSlot = &wire.Failure{
-	Kind: wire.Topology, Ran: core.No, Final: true, Hint: "names of one command must share a slot: put the same text in braces into each, as in {orders}:1",
-	Err: errors.New("the names are in several slots of the cluster"),
-}
-
-// inOneSlot calls exec for the commands whose keys share a slot, and refuses the other commands, at
-// which the client of a cluster would panic. No lane sends such commands.
-func inOneSlot(commands []wire.Command, answers []wire.Answer, exec func([]wire.Command, []wire.Answer)) {
-	var send []wire.Command
-	var at []int
-	for i := range commands {
-		if commands[i].SameSlot() {
-			send, at = append(send, commands[i]), append(at, i)
-		} else {
-			answers[i] = crossSlot.Answer()
-		}
-	}
-	if len(send) == 0 {
-		return
-	}
-	got := make([]wire.Answer, len(send))
-	exec(send, got)
-	for j, i := range at {
-		answers[i] = got[j]
-	}
-}
-
-// publishMissed runs commands by send, and then publishes the messages that the scripts could not
-// deliver: see listeners.go.
-func publishMissed(channels wire.Channels, commands []wire.Command, answers []wire.Answer, send func([]wire.Command, []wire.Answer)) {
-	send(commands, answers)
-	if channels == wire.Classic {
+	n.send(limit.Start(), commands, answers)
+	if n.channels == wire.Classic {
 		return
 	}
 	if tell, reached := wire.Unheard(commands, answers); len(tell) > 0 {
 		told := make([]wire.Answer, len(tell))
-		send(tell, told)
+		n.send(limit.Start(), tell, told)
 		for i := range told {
 			*reached[i] = max(*reached[i], told[i].Subscribers())
 		}
 	}
+}
+
+// send sends each command to the master that the layout or a MOVED names, and then follows MOVED
+// and ASK. Commands are sent separately, at the same time, because the commands may be for
+// different masters.
+func (n *Nodes) send(ctx context.Context, commands []wire.Command, answers []wire.Answer) {
+	var sending sync.WaitGroup
+	for i := range commands {
+		sending.Go(func() { answers[i] = n.follow(ctx, &commands[i]) })
+	}
+	sending.Wait()
 }
 
 // follow runs a command at the master that serves its slot, and follows MOVED and ASK.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -46,11 +45,6 @@ var crcTable = func() (table [256]uint16) {
 	}
 	return table
 }()
-
-// SameSlot reports whether all keys of a command are in one slot.
-func (c *Command) SameSlot() bool {
-	return !slices.ContainsFunc(c.Keys, func(key string) bool { return SlotOf(key) != SlotOf(c.Keys[0]) })
-}
 
 // keyOf returns a key of an operation.
 func keyOf(op *core.Op) string {
