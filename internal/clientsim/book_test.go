@@ -525,7 +525,7 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 // dataLost notes that a failover has lost what the server knew of a name.
 func (b *book) dataLost(name string) {
 	p := b.of(name)
-	b.exempt(p)
+	b.exempt(p, nil)
 	p.weakened, p.kept, p.token, p.newToken = time.Now(), time.Time{}, 0, 0
 }
 
@@ -541,12 +541,12 @@ func (b *book) ends(h *hold, now time.Time) time.Time {
 	return later(end, h.extends)
 }
 
-// permitsOf returns the IDs of the permits of some hold of a name.
-func (b *book) permitsOf(name string, r *rand.Rand) []string {
+// victim returns some hold of a name, or nil.
+func (b *book) victim(name string, r *rand.Rand) *hold {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if p := b.of(name); b.w.kindOf(name) == permits && len(p.holds) > 0 {
-		return p.holds[r.IntN(len(p.holds))].lock.PermitIDs()
+	if p := b.of(name); len(p.holds) > 0 {
+		return p.holds[r.IntN(len(p.holds))]
 	}
 	return nil
 }
@@ -601,16 +601,15 @@ func (b *book) way(q *request, g lockmgr.EventGranted) feature {
 }
 
 // forcing notes a forced unlock just before the call: from now on every present hold of the name
-// may be lost.
-func (b *book) forcing(name string) string {
+// may be lost, or every one of the manager of victim.
+func (b *book) forcing(name string, victim *hold) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.w.tracef("forced unlock of %q", name)
+	b.w.tracef("forced unlock of %q: %v", name, victim)
 	p := b.of(name)
 	p.forces++
-	b.exempt(p)
+	b.exempt(p, victim)
 	p.weakened, p.kept = time.Now(), time.Time{}
-	return name
 }
 
 // hears notes which holds end with a forced unlock that their managers hear of.
@@ -716,35 +715,44 @@ func (b *book) limitsIn(name string, in span) (least, most int) {
 }
 
 // forced notes the end of the call. A hold that began later must not be lost.
-func (b *book) forced(name string, m *machine, there bool, err error) {
+func (b *book) forced(name string, victim *hold, there bool, err error) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.w.tracef("machine %d: forced unlock of %q: %v %v", m.index, name, there, err)
+	b.w.tracef("forced unlock of %q: %v %v", name, there, err)
 	p := b.of(name)
 	if there || err != nil {
 		for _, h := range p.holds {
-			h.met.add(forced)
+			if victim == nil || h.mgr == victim.mgr {
+				h.met.add(forced)
+			}
 		}
 	}
-	b.exempt(p)
+	b.exempt(p, victim)
 	p.weakened, p.kept = time.Now(), time.Time{}
 	if p.forces--; there && err == nil {
 		b.hears(p, name)
 	}
 }
 
-func (b *book) exempt(p *pages) {
+// exempt notes that the holds of a name may be lost, or those of the manager of victim if that is not
+// nil: victim may have passed its lock on, or share its ID. w.mu is held.
+func (b *book) exempt(p *pages, victim *hold) {
 	for _, h := range p.holds {
+		if victim != nil && h.mgr != victim.mgr {
+			continue
+		}
 		if h.exempt, h.struck = true, true; h.struckAt.IsZero() {
 			h.struckAt = time.Now()
 		}
 	}
 	for _, q := range p.requests {
-		q.forcedUnseen = q.joined
+		q.forcedUnseen = q.forcedUnseen || q.joined && (victim == nil || q.mgr == victim.mgr)
 	}
 	// A manager whose caller has just gone may be about to be granted the lock.
 	for id, e := range b.managers {
-		b.grace(p, id, e.host)
+		if victim == nil || id == victim.mgr {
+			b.grace(p, id, e.host)
+		}
 	}
 }
 

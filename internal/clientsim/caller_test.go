@@ -81,13 +81,13 @@ func (w *world) one(r *rand.Rand) {
 	case a.contrary != nil:
 		w.contradict(m, mgr, a)
 	case k&force != 0 && r.IntN(12) == 0:
-		w.force(m, mgr, w.names[r.IntN(len(w.names))], r)
+		w.force(mgr, w.names[r.IntN(len(w.names))], r)
 	case a.kind == reader && r.IntN(4) == 0:
 		w.upgrade(m, mgr, a, r)
 	case a.kind == reader && r.IntN(4) == 0:
 		w.follow(m, mgr, a, r)
 	case a.kind == permits && k&limits != 0 && r.IntN(4) == 0:
-		w.limit(mgr, a.name, r.IntN(2*limitOf), r)
+		w.limit(mgr, a.name, r.IntN(2*limitOf+2), r)
 	case a.kind == permits && r.IntN(2) == 0:
 		w.keep(w.lock(m, mgr, a), a.hold, r)
 	case k&(owners|adopted) != 0 && r.IntN(12) == 0 && len(w.plainNames()) > 1:
@@ -454,27 +454,43 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	}
 }
 
-// limit sets the limit of permits.
+// limit sets the limit of permits, or deletes the permits, with which the server forgets their limit.
 func (w *world) limit(mgr *lockmgr.Manager, name string, n int, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
 	defer cancel()
-	i := w.book.limiting(name, n)
-	w.book.limited(name, i, mgr.Permits(name, limitOf).SetLimit(ctx, n))
+	p := mgr.Permits(name, limitOf)
+	if n < 2*limitOf {
+		i := w.book.limiting(name, n)
+		w.book.limited(name, i, p.SetLimit(ctx, n))
+		return
+	}
+	i := w.book.limiting(name, limitOf) // by the next request
+	gone, err := p.Delete(ctx)
+	if !gone && err == nil {
+		err = lockmgr.ErrNotAcquired
+	}
+	w.book.limited(name, i, err)
 }
 
-func (w *world) force(m *machine, mgr *lockmgr.Manager, name string, r *rand.Rand) {
+func (w *world) force(mgr *lockmgr.Manager, name string, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
 	defer cancel()
-	ids := w.book.permitsOf(name, r)
-	f := w.book.forcing(name)
+	victim := w.book.victim(name, r)
+	if w.kindOf(name) != permits && r.IntN(2) == 0 {
+		victim = nil
+	}
+	w.book.forcing(name, victim)
 	var there bool
 	var err error
-	if w.kindOf(name) != permits {
+	switch {
+	case victim != nil && victim.kind == permits:
+		there, err = mgr.Permits(name, limitOf).Return(ctx, victim.lock.PermitIDs()...)
+	case victim != nil:
+		there, err = mgr.ForceUnlockHolders(ctx, name, victim.lock.HolderID())
+	case w.kindOf(name) != permits:
 		there, err = mgr.ForceUnlock(ctx, name)
-	} else if len(ids) > 0 {
-		there, err = mgr.Permits(name, limitOf).Return(ctx, ids...)
 	}
-	w.book.forced(f, m, there, err)
+	w.book.forced(name, victim, there, err)
 }
 
 // planHot has goroutines take one name again and again on each machine.
@@ -531,7 +547,7 @@ func (w *world) planForces(at, lasts time.Duration, r *rand.Rand) {
 	for _, begin := range begins {
 		w.at(begin, func() {
 			if mgr := m.current(); mgr != nil {
-				w.force(m, mgr, w.names[0], w.rng(8000, int(at/ms)))
+				w.force(mgr, w.names[0], w.rng(8000, int(at/ms)))
 			}
 		})
 	}
