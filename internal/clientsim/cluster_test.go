@@ -181,21 +181,30 @@ func (w *world) layout() (out []any) {
 }
 
 // A migration is a slot on its way to another server, key by key.
-type migration struct{ from, to *server }
+type migration struct {
+	from, to *server
+	slot     uint16
+	began    time.Time
+}
 
 // move moves one key. w.mu is held.
 func (m *migration) move(key string) {
-	v := m.from.keys.Get(key)
+	v, there := m.from.keys.Get(key), m.to.keys.Get(key) != nil
 	if v == nil {
 		return
 	}
 	w := m.from.w
 	w.tracef("%q moves to server %d", key, m.to.index)
-	if m.to.keys.Get(key) != nil { // MIGRATE would refuse it
+	if delete(m.from.keys.Values, key); !there {
+		m.to.keys.Values[key] = v
+	} else if !m.from.failedOver(m.began) && !m.to.failedOver(m.began) {
 		w.fail("promise5", "a script has made %q at the new server of its slot, and the old one has it too", key)
 	}
-	m.to.keys.Values[key] = v
-	delete(m.from.keys.Values, key)
+	for _, s := range []*server{m.from, m.to} {
+		s.touch([]string{"DEL", key})
+		s.replicate(nil)
+	}
+	w.movedAt[m.slot], w.movedIn[m.slot] = time.Now(), m.to.offset
 }
 
 // moveSlot gives the slot of a name to another server: at once, or a key at a time. w.mu is held.
@@ -206,12 +215,12 @@ func (w *world) moveSlot(r *rand.Rand, name string, lasts time.Duration) {
 		return
 	}
 	to := w.servers[(from.index+1)%len(w.servers)]
-	if w.set.replicas > 0 || r.IntN(2) == 0 { // replicas would need the keys of both servers
-		w.giveSlot(slot, from, to, 0)
+	m := &migration{from, to, slot, time.Now()}
+	if r.IntN(2) == 0 {
+		m.end()
 		return
 	}
 	w.tracef("slot %d of %q begins to move from server %d to server %d", slot, name, from.index, to.index)
-	m := &migration{from, to}
 	w.moving[slot] = m
 	var keys []string
 	for key := range from.keys.Values {
@@ -227,27 +236,22 @@ func (w *world) moveSlot(r *rand.Rand, name string, lasts time.Duration) {
 	for _, h := range w.hosts {
 		h.excuse(lasts)
 	}
-	w.afterwards(lasts, func() {
-		delete(w.moving, slot)
-		w.giveSlot(slot, from, to, lasts)
-	})
+	w.afterwards(lasts, m.end)
 }
 
-// giveSlot gives a slot to another server, with all its keys, which took a time. w.mu is held.
-func (w *world) giveSlot(slot uint16, from, to *server, took time.Duration) {
-	w.tracef("slot %d goes from server %d to server %d", slot, from.index, to.index)
+// end gives the slot to the new server, with all keys that are left. w.mu is held.
+func (m *migration) end() {
+	w, from, to := m.from.w, m.from, m.to
+	w.tracef("slot %d goes from server %d to server %d", m.slot, from.index, to.index)
 	for key := range from.keys.Values {
-		if slotOf(key) == slot {
-			(&migration{from, to}).move(key)
-			from.touch([]string{"DEL", key})
-			to.touch([]string{"DEL", key})
+		if slotOf(key) == m.slot {
+			m.move(key)
 		}
 	}
-	from.replicate(nil)
-	to.replicate(nil)
-	w.slots[slot], w.movedAt[slot], w.movedIn[slot] = to.index, time.Now(), to.offset
+	delete(w.moving, m.slot)
+	w.slots[m.slot], w.movedAt[m.slot], w.movedIn[m.slot] = to.index, time.Now(), to.offset
 	for channel, subs := range from.subscribers {
-		if slotOf(channel) == slot {
+		if slotOf(channel) == m.slot {
 			for _, c := range append([]*conn(nil), subs...) {
 				from.unsubscribe(c, channel)
 				c.reply(resp.Append(nil, resp.Push{"sunsubscribe", channel, int64(len(c.subscribed))}), "")
@@ -255,8 +259,8 @@ func (w *world) giveSlot(slot uint16, from, to *server, took time.Duration) {
 		}
 	}
 	for _, n := range w.names {
-		if slotOf(n) == slot {
-			w.mets = append(w.mets, met{movedSlot, nil, n, span{time.Now().Add(-took), time.Now()}})
+		if slotOf(n) == m.slot {
+			w.mets = append(w.mets, met{movedSlot, nil, n, span{m.began, time.Now()}})
 		}
 	}
 	for _, h := range w.hosts {

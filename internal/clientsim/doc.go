@@ -38,8 +38,7 @@
 //
 // Nothing draws these yet: Options.Channels other than the default, Options.Prefix, a stranger that
 // has a place at the head of a fair queue, Explain, Inspect and Scan, a host that is suspended,
-// MaxWaiters and MaxLocks, and a slot that is moved key by key where there are replicas. Lead is
-// drawn only with options that it refuses.
+// MaxWaiters and MaxLocks. Lead is drawn only with options that it refuses.
 //
 // # What happens
 //
