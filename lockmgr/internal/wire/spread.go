@@ -30,8 +30,10 @@ import (
 // next try, the acquire does not reach that item. So the undo also sends a release to the slot of
 // that item, which leaves the line: else the line would wait for a set that waits elsewhere.
 //
-// An acquire that gathers keeps what it has got before the refusal. The parts have the short lease
-// of the gathering. When the last part is taken, renewals give all parts the requested lease.
+// An acquire that gathers keeps what it has got before the refusal. The parts have the lease of the
+// gathering, also if the requested lease is shorter: else a part could end while the set waits for
+// the next one, each time. When the last part is taken, renewals give all parts the requested
+// lease, if it is the longer one.
 //
 // The lease of a set counts from the first command that was sent for the set.
 type spread struct {
@@ -143,7 +145,7 @@ func (s *spread) send(verb core.Verb, which func(i int) bool) {
 		case stepTake:
 			p.op.Tokens, p.op.Gather, p.op.Waits, p.op.Lined, p.op.Deaf = o.Tokens, o.Gather, o.Waits, o.Lined, o.Deaf
 			if o.Gather > 0 {
-				p.op.Lease, p.op.Unfinished = min(o.Lease, o.Gather), true // stepExtend renews it
+				p.op.Lease, p.op.Unfinished = o.Gather, true // stepExtend renews it
 			}
 		case stepUndo:
 			// Release this number only. What earlier tries have left is the core's business.

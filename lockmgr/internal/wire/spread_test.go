@@ -486,6 +486,27 @@ func TestSpread_Gathers(t *testing.T) {
 	})
 }
 
+// A set with a lease that is shorter than the waits for its names keeps what it has got all the same.
+func TestSpread_GathersForLongerThanTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, run := spreading(t)
+		all, first, second := spreadNames()
+		s.take(second[1])
+		gather := func(number uint64, others ...uint64) *core.Op {
+			op := setOp(core.VerbAcquire, number, all, others...)
+			op.Gather, op.Lease = 500*time.Millisecond, 20*time.Millisecond
+			return op
+		}
+		require.Equal(t, 3, run(gather(1)).Got)
+		time.Sleep(100 * time.Millisecond)
+		for _, name := range []string{first[0], first[1], second[0]} {
+			require.Equal(t, 400*time.Millisecond, time.Until(s.records[name].end), name)
+		}
+		delete(s.records, second[1])
+		require.True(t, run(gather(2, 1)).OK)
+	})
+}
+
 // Whatever fails, and however late copies of commands run: a granted set is had in full, and what
 // the core is told of is enough to remove all of it.
 func TestSpread_RandomFaults(t *testing.T) {
