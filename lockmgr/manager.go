@@ -229,7 +229,7 @@ type Stats struct {
 	// All fields below count since the start.
 
 	Grants    uint64 // re-entries included, and grants to a request that was cancelled meanwhile
-	Passes    uint64 // grants in memory, from one owner of this manager to the next
+	Passes    uint64 // of these, the ones in memory, from one owner of this manager to the next
 	Reentries uint64 // grants to an owner that held the lock already
 	Losses    uint64 // holds that were lost, also if only Unlock found the loss: see EventLost
 
