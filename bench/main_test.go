@@ -104,13 +104,13 @@ func TestCommand_EachInSmall(t *testing.T) {
 // The tables of kinds have holdfast itself.
 func TestKinds_OfHoldfast(t *testing.T) {
 	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast", "-waiters", "40")
-	require.Len(t, run.Tables, 13)
+	require.Len(t, run.Tables, 12)
 	for i, figures := range [][]string{
 		{"reads", "writes", "commands"}, {"reads", "writes", "commands"}, {"reads", "holdsmax", "commands"},
 		{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"},
 		{"grants", "wait50", "commands"}, {"grants", "wait50", "commands"},
 		{"inuse", "waitmax", "commands"}, {"inuse", "least", "most"},
-		{"drain", "handoff", "joining", "disorder"}, {"drain", "handoff", "joining", "disorder"}, {"grants", "waitmax", "commands"},
+		{"drain", "handoff", "joining", "disorder"}, {"drain", "handoff", "joining", "disorder"},
 	} {
 		require.Len(t, run.Tables[i].Rows, 1)
 		row := run.Tables[i].Rows[0]
@@ -178,7 +178,7 @@ func TestKinds_CommandsOfAFairHandoff(t *testing.T) {
 	burst := func(candidate string, interleaved bool) map[string]float64 {
 		require.NoError(t, flush(t.Context(), s.Addr()))
 		m := inProcess(t.Context(), measure.Spec{
-			Workload: "fair burst", Candidate: candidate, Addr: s.Addr(), Waiters: 100, Clients: 5, Warm: 5,
+			Workload: "fair", Candidate: candidate, Addr: s.Addr(), Waiters: 100, Clients: 5, Warm: 5,
 			Interleaved: interleaved, Settle: 50 * time.Millisecond, Limit: time.Minute,
 		})
 		require.Empty(t, m.Problem, candidate)
@@ -194,20 +194,6 @@ func TestKinds_CommandsOfAFairHandoff(t *testing.T) {
 	require.InDelta(t, 7, rival["joining"], 0.5, "two more scripts, and the subscription")
 	require.Zero(t, rival["disorder"])
 	require.Positive(t, burst("plain lock", true)["disorder"])
-}
-
-func TestKinds_OrderOfSteadyGrants(t *testing.T) {
-	s := redistest.Start(t)
-	for _, candidate := range []string{"holdfast", "one channel a waiter"} {
-		require.NoError(t, flush(t.Context(), s.Addr()))
-		m := inProcess(t.Context(), measure.Spec{
-			Workload: "fair steady", Candidate: candidate, Addr: s.Addr(), Waiters: 50, Clients: 5, Interleaved: true,
-			Window: 100 * time.Millisecond, Limit: time.Minute,
-		})
-		require.Empty(t, m.Problem, candidate)
-		require.Equal(t, 500.0, m.Values["ordered"], candidate)
-		require.Zero(t, m.Values["disorder"], candidate)
-	}
 }
 
 // A lock and an unlock of 64 names are two commands, where one by one they are 128.
@@ -320,7 +306,7 @@ func TestRedisson_Plans(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string]int{"fanout": 2, "uncontended": 8, "renewal": 1, "fair burst": 2}, with)
+	require.Equal(t, map[string]int{"fanout": 2, "uncontended": 8, "renewal": 1, "fair": 2}, with)
 	require.False(t, sizes{}.wantsRedisson("release"))
 	require.True(t, sizes{}.wantsRedisson("all"))
 }
@@ -339,7 +325,7 @@ func TestRedisson_EachInSmall(t *testing.T) {
 		about    float64
 	}{
 		"fanout":      {measure.Spec{Waiters: 20, Hold: time.Millisecond}, []string{"drain", "over", "wait99", "cpu", "servercpu", "bytes"}, 3, 0.5},
-		"fair burst":  {measure.Spec{Waiters: 20, Clients: 5, Interleaved: true}, []string{"drain", "handoff", "disorder"}, 4, 0.5},
+		"fair":        {measure.Spec{Waiters: 20, Clients: 5, Interleaved: true}, []string{"drain", "handoff", "disorder"}, 4, 0.5},
 		"uncontended": {measure.Spec{Goroutines: 4, Window: time.Second}, []string{"pairs", "p50", "p99"}, 3, 0.5},
 		"renewal":     {measure.Spec{Locks: 300, Lease: 3 * time.Second, Window: 3 * time.Second}, []string{"heap", "cpu"}, 4, 2},
 	} {

@@ -99,7 +99,7 @@ var verdicts = map[string]func(*measure.Spec) []result.Question{
 		return []result.Question{{Question: fmt.Sprintf("%s permits for %s workers: grants a second", number(s.Permits), number(s.Waiters)), Figure: "grants",
 			Against: locker.Names(locker.Permit)}}
 	},
-	"fair burst": func(s *measure.Spec) []result.Question {
+	"fair": func(s *measure.Spec) []result.Question {
 		if s.Interleaved {
 			return nil
 		}
@@ -143,7 +143,7 @@ const (
 
 var commands = []string{"fanout", "processes", "uncontended", "renewal", "idle", "release", "turns", "kinds"}
 
-// kindTables are the tables of kinds. Each is a workload, or the first word of several.
+// kindTables are the workloads of kinds.
 var kindTables = []string{"readers", "sets", "largeset", "permits", "fair"}
 
 // plans returns the tables of a sub-command.
@@ -179,7 +179,7 @@ func (z sizes) plans(command string) []*plan {
 		}
 		p.table = &result.Table{ID: id, Title: title, About: about, Figures: figures, Questions: questions(&s)}
 		for _, c := range candidates {
-			if len(z.only) == 0 || slices.Contains(z.only, c) || slices.Contains(z.only, kindTable(s.Workload)) {
+			if len(z.only) == 0 || slices.Contains(z.only, c) || slices.Contains(z.only, s.Workload) {
 				p.candidates = append(p.candidates, c)
 			}
 		}
@@ -347,16 +347,10 @@ func (z sizes) plans(command string) []*plan {
 			add(fmt.Sprintf("kinds/fair=%d/clients=%d/%s", fairClients*callers, fairClients, strings.ReplaceAll(order, " ", "-")),
 				fmt.Sprintf("A fair lock for %s waiters of %d clients, %s", number(fairClients*callers), fairClients, order),
 				about+" Another client holds the lock until all wait. Measured from its release until each has had it once, for no time. A grant is out of order if somebody who came earlier has it later. The row of holdfast is the fair lock.",
-				measure.FairBurstFigures,
-				measure.Spec{Workload: "fair burst", Waiters: fairClients * callers, Clients: fairClients, Interleaved: order == "interleaved", Warm: warm, Settle: settle},
+				measure.FairFigures,
+				measure.Spec{Workload: "fair", Waiters: fairClients * callers, Clients: fairClients, Interleaved: order == "interleaved", Warm: warm, Settle: settle},
 				slices.Concat([]string{"holdfast"}, locker.Names(locker.Fair), java)...)
 		}
-		add(fmt.Sprintf("kinds/fair=%d/clients=%d/steady", fairClients*callers, fairClients),
-			fmt.Sprintf("A fair lock for %s workers of %d clients, again and again", number(fairClients*callers), fairClients),
-			"Held for no time. The longest wait may be one that is not over at the end. The order is that of another run, which is not timed: a grant is out of order if somebody who had come to the server earlier had it later. The row of holdfast is the fair lock.",
-			measure.FairSteadyFigures,
-			measure.Spec{Workload: "fair steady", Waiters: fairClients * callers, Clients: fairClients, Interleaved: true, Warmup: pick(z, 500*time.Millisecond, 150*time.Millisecond), Window: pick(z, 5*time.Second, 500*time.Millisecond)},
-			append([]string{"holdfast"}, locker.Names(locker.Fair)...)...)
 	case "turns":
 		for _, hold := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond} {
 			add(fmt.Sprintf("turns/hold=%v", hold),
@@ -386,14 +380,6 @@ func (z sizes) wantsRedisson(command string) bool {
 }
 
 func isMix(name string) bool { _, ok := measure.MixByName(name); return ok }
-
-// kindTable is the table of kinds that a workload belongs to.
-func kindTable(workload string) string {
-	table, _, _ := strings.Cut(workload, " ")
-	return table
-}
-
-func isKindTable(name string) bool { return slices.Contains(kindTables, name) }
 
 func (z sizes) pick(full, short int) int { return pick(z, full, short) }
 

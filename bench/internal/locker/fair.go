@@ -132,9 +132,6 @@ func deadlinesKey(name string) string { return "redisson_lock_timeout:{" + name 
 
 func (h *placesHeld) channel() string { return channelOf(h.name) + ":" + h.owner }
 
-// HolderID returns the owner, which was in the queue.
-func (h *placesHeld) HolderID() string { return h.owner }
-
 // try tries once. It is not cancelled, since the server may have granted the lock.
 func (h *placesHeld) try(ctx context.Context) (bool, time.Duration, error) {
 	p := h.places

@@ -58,13 +58,6 @@ type FairLocker interface {
 	LockFair(ctx context.Context, name string) (Held, error)
 }
 
-// A Placed hold has had a place in the queue of a fair lock, unless it was granted at once.
-type Placed interface {
-	Held
-	// HolderID returns what the list of [QueueKey] and the record name it by.
-	HolderID() string
-}
-
 // A Pairer drives pairs of lock and unlock its own way, which is faster than one goroutine a name
 // can. It drives until stop returns true, and calls pair with how long each pair took and the time
 // that it began.

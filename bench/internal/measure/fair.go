@@ -2,19 +2,16 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-// FairBurstFigures are those of fairBurst.
-var FairBurstFigures = []result.Figure{
+// FairFigures are those of fair.
+var FairFigures = []result.Figure{
 	{Key: "drain", Name: "drain time", Unit: "ms", Better: result.Lower, Chart: true},
 	{Key: "handoff", Name: "handoff", Unit: "µs", Better: result.Lower},
 	{Key: "commands", Name: "commands", Unit: "/handoff", Better: result.Lower, Count: true, Chart: true},
@@ -22,19 +19,6 @@ var FairBurstFigures = []result.Figure{
 	{Key: "disorder", Name: "out of order", Unit: "grants", Better: result.Lower, Count: true},
 	{Key: "cpu", Name: "client CPU", Unit: "ms", Better: result.Lower},
 	{Key: "servercpu", Name: "server CPU", Unit: "ms", Better: result.Lower},
-}
-
-// FairSteadyFigures are those of fairSteady.
-var FairSteadyFigures = []result.Figure{
-	{Key: "grants", Name: "grants", Unit: "/s", Better: result.Higher, Chart: true},
-	{Key: "wait50", Name: "wait p50", Unit: "ms", Better: result.Lower},
-	{Key: "wait99", Name: "wait p99", Unit: "ms", Better: result.Lower},
-	{Key: "waitmax", Name: "longest wait", Unit: "ms", Better: result.Lower, Chart: true, Long: true},
-	{Key: "commands", Name: "commands", Unit: "/grant", Better: result.Lower, Count: true, Chart: true},
-	{Key: "disorder", Name: "out of order", Unit: "grants", Better: result.Lower, Count: true},
-	{Key: "ordered", Name: "of so many"},
-	{Key: "cpu", Name: "client CPU", Unit: "s/100k grants", Better: result.Lower},
-	{Key: "servercpu", Name: "server CPU", Unit: "s/100k grants", Better: result.Lower},
 }
 
 // queuePoll is the pause between two looks at a queue.
@@ -54,9 +38,9 @@ func (b *bench) crowdOf(clients []locker.FairLocker) []locker.FairLocker {
 	return callers
 }
 
-// fairBurst measures Waiters callers of Clients clients that wait for one lock, from its release
+// fair measures Waiters callers of Clients clients that wait for one lock, from its release
 // until each has had it once. They have come to the server one after the other.
-func fairBurst(ctx context.Context, b *bench) error {
+func fair(ctx context.Context, b *bench) error {
 	clients, err := clients[locker.FairLocker](ctx, b, b.Clients)
 	if err != nil {
 		return err
@@ -102,18 +86,8 @@ func fairBurst(ctx context.Context, b *bench) error {
 	v, n := b.values, float64(len(c.grants))
 	v["handoff"] = 1000 * v["drain"] / n
 	v["joining"] = after.Since(before).Commands(b.candidate.Extra...) / n
-	v["disorder"] = float64(overtaken(byTime(c.grants)))
+	v["disorder"] = float64(disorder(c.grants))
 	return nil
-}
-
-// byTime returns the callers in the order of their grants.
-func byTime(grants []int64) []int {
-	order := make([]int, len(grants))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int { return int(grants[i] - grants[j]) })
-	return order
 }
 
 // burst has a holder hold name until the callers wait for it, each of whom begins when the one
@@ -179,97 +153,15 @@ func (b *bench) waiting(name string, callers []locker.FairLocker) (n int, err er
 	return strconv.Atoi(text)
 }
 
-// fairSteady measures Waiters callers of Clients clients that take one lock again and again. After
-// that it counts the grants out of order in a run of its own.
-func fairSteady(ctx context.Context, b *bench) error {
-	clients, err := clients[locker.FairLocker](ctx, b, b.Clients)
-	if err != nil {
-		return err
-	}
-	callers := b.crowdOf(clients)
-	if _, err := b.grants(ctx, func(ctx context.Context, i int) (locker.Held, error) {
-		return callers[i].LockFair(ctx, b.Name)
-	}); err != nil {
-		return err
-	}
-	if _, ok := b.locker.(waitCounter); ok || b.Embedded {
-		return nil // there is no queue on the server, or it has no MONITOR
-	}
-	return b.order(ctx, clients)
-}
-
-// The run that is not timed: as many callers of each client at most, with as many turns.
-const (
-	orderCallers = 40
-	orderTurns   = 10
-)
-
-// order fills in how many grants were out of order. The callers of some clients take a lock, each
-// for some turns. Whoever has it notes its ID before the unlock, so the notes are in the order of
-// the grants. The order of arrival is that in which the server has carried out the commands, as
-// seen by another connection.
-func (b *bench) order(ctx context.Context, clients []locker.FairLocker) error {
-	name := b.Name + ":order"
-	w, err := watchArrivals(ctx, b.Addr, name)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	var mu sync.Mutex
-	var grants []string
-	n := min(b.Waiters/len(clients), orderCallers) * len(clients)
-	c := emptyCrowd(n, orderTurns, 0, func(ctx context.Context, i int) (locker.Held, error) {
-		h, err := clients[i%len(clients)].LockFair(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		mu.Lock()
-		grants = append(grants, h.(locker.Placed).HolderID())
-		mu.Unlock()
-		return h, nil
-	})
-	for i := range n {
-		c.start(ctx, i)
-	}
-	if err := c.wait(ctx); err != nil {
-		return err
-	}
-	arrivals, err := w.all()
-	if err != nil {
-		return err
-	}
-	disorder, err := outOfOrder(arrivals, grants)
-	b.values["disorder"], b.values["ordered"] = float64(disorder), float64(len(grants))
-	return err
-}
-
-// outOfOrder returns how many grants came before that of somebody who had arrived earlier.
-func outOfOrder(arrivals, grants []string) (int, error) {
-	at := map[string]int{}
-	for i, id := range arrivals {
-		if _, twice := at[id]; !twice {
-			at[id] = i
-		}
-	}
-	order := make([]int, 0, len(grants))
-	for _, id := range grants {
-		i, ok := at[id]
-		if !ok {
-			return 0, errors.New("a grant to somebody who has not arrived: " + id)
-		}
-		order = append(order, i)
-	}
-	return overtaken(order), nil
-}
-
-// overtaken returns how many numbers have a smaller one behind them.
-func overtaken(order []int) (n int) {
-	least := len(order) + 1<<30
-	for _, x := range slices.Backward(order) {
-		if x > least {
+// disorder returns how many callers had the lock before one that had come earlier. grants are in the
+// order in which the callers have come.
+func disorder(grants []int64) (n int) {
+	var last int64
+	for _, at := range grants {
+		if at < last {
 			n++
 		}
-		least = min(least, x)
+		last = max(last, at)
 	}
 	return n
 }

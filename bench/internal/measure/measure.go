@@ -73,8 +73,7 @@ var workloads = map[string]func(context.Context, *bench) error{
 	"sets":        sets,
 	"largeset":    largeSet,
 	"permits":     permits,
-	"fair burst":  fairBurst,
-	"fair steady": fairSteady,
+	"fair":        fair,
 }
 
 // bench is what a workload has at hand.

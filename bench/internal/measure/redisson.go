@@ -63,14 +63,14 @@ func (b *bench) inJava(ctx context.Context) error {
 	v := b.values
 	n := 0.0 // by which commands are divided
 	switch b.Workload {
-	case "fanout", "fair burst":
+	case "fanout", "fair":
 		n = float64(len(r.Grants))
 		b.drained(r.Began, r.Grants, r.Ends, used)
 		delete(v, "heap")
 		delete(v, "goroutines")
-		if b.Workload == "fair burst" {
+		if b.Workload == "fair" {
 			v["handoff"] = 1000 * v["drain"] / n
-			v["disorder"] = float64(overtaken(byTime(r.Grants)))
+			v["disorder"] = float64(disorder(r.Grants))
 		}
 	case "uncontended":
 		n = r.Pairs

@@ -45,7 +45,7 @@ func TestInJava(t *testing.T) {
 			map[string]float64{"drain": 4, "cpu": 7, "wait50": 1, "waitmax": 2, "commands": 0}, "",
 		},
 		"fair": {
-			Spec{Workload: "fair burst", Waiters: 2},
+			Spec{Workload: "fair", Waiters: 2},
 			strings.ReplaceAll(run, "%s", `{"Grants":[2000000,1000000],"Ends":[2000000,1000000]}`),
 			map[string]float64{"drain": 2, "handoff": 1000, "disorder": 1}, "",
 		},

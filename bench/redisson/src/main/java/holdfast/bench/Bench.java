@@ -81,8 +81,8 @@ public final class Bench {
         String name = ARGUMENTS.get("workload");
         switch (name) {
             case "fanout":
-            case "fair burst":
-                return new Crowd(name.equals("fair burst"));
+            case "fair":
+                return new Crowd(name.equals("fair"));
             case "uncontended":
                 return new Pairs();
             case "renewal":
