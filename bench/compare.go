@@ -83,7 +83,7 @@ func (p program) render(args []string) int {
 	if err == nil {
 		report.Busy(p.out, run.Machine)
 		for _, t := range run.Tables {
-			report.Text(p.out, run, t)
+			report.Text(p.out, t)
 		}
 		err = write(args[1], run)
 	}

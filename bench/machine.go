@@ -52,7 +52,7 @@ func versions() map[string]string {
 	for _, d := range info.Deps {
 		switch d.Path {
 		case "github.com/redis/rueidis", "github.com/go-redsync/redsync/v4", "github.com/bsm/redislock",
-			"github.com/redis/go-redis/v9", "github.com/alicebob/miniredis/v2":
+			"github.com/redis/go-redis/v9":
 			out[d.Path] = d.Version
 		}
 	}

@@ -103,7 +103,6 @@ func (p program) main(ctx context.Context, args []string) int {
 	only := flags.String("only", "", "candidates to measure, separated by commas: "+strings.Join(names(), ", ")+"; of turns: "+strings.Join(measure.MixNames(), ", ")+"; or tables of kinds: "+strings.Join(kindTables, ", "))
 	seed := flags.Uint64("seed", 1, "of all that is random")
 	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
-	embedded := flags.Bool("embedded", false, "run on the embedded server, which is no measure of Redis")
 	java := flags.Bool("redisson", false, "measure Redisson too, in a JVM; the first time, Maven builds a small program in a cache folder")
 	dir := flags.String("out", "", "write results.json, report.html and the charts to this folder")
 	if err := flags.Parse(args); err != nil {
@@ -132,7 +131,11 @@ func (p program) main(ctx context.Context, args []string) int {
 	}
 	computer := machine(p.loads)
 	report.Busy(p.out, computer)
-	s, err := serve(*binary, *embedded)
+	path, err := redisserver.Find(*binary)
+	if err != nil {
+		return fail(err)
+	}
+	s, err := server.Start(path)
 	if err != nil {
 		return fail(err)
 	}
@@ -143,8 +146,6 @@ func (p program) main(ctx context.Context, args []string) int {
 	case !z.wantsRedisson(command):
 	case !*java:
 		left = "run it with -redisson, which needs Java 17 and Maven"
-	case s.Embedded:
-		left = "the server is the embedded one"
 	default:
 		fmt.Fprintf(p.out, "%s is built, unless it was before\n", locker.Redisson.Name)
 		if z.java, err = redisson.Build(ctx, ""); err != nil {
@@ -159,7 +160,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	}
 	run := &result.Run{
 		Schema: result.Schema, Started: time.Now().UTC().Truncate(time.Second), Command: repeat(command, flags),
-		Machine: computer, Server: s.Name, Embedded: s.Embedded, Versions: versions(), Seed: *seed,
+		Machine: computer, Server: s.Name(), Versions: versions(), Seed: *seed,
 	}
 	if z.java != nil {
 		run.Versions["org.redisson:redisson"], run.Versions["java"] = redisson.Version, z.java.Version
@@ -178,7 +179,7 @@ func (p program) main(ctx context.Context, args []string) int {
 		if r.progress != nil {
 			_ = r.progress.bar.Clear()
 		}
-		report.Text(p.out, run, pl.table)
+		report.Text(p.out, pl.table)
 	}
 	r.progress.end()
 	report.Verdicts(p.out, run)
@@ -210,22 +211,6 @@ func leftOut(w io.Writer, run *result.Run) {
 	}
 }
 
-// serve starts the server. Without one on PATH it falls back to the embedded one, and every table
-// says so.
-func serve(binary string, embedded bool) (*server.Server, error) {
-	if embedded {
-		return server.Embedded()
-	}
-	path, err := redisserver.Find(binary)
-	if errors.Is(err, redisserver.ErrNone) {
-		return server.Embedded()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return server.Start(path)
-}
-
 func write(dir string, run *result.Run) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -243,7 +228,7 @@ func repeat(command string, flags *flag.FlagSet) string {
 		v := f.Value.String()
 		switch {
 		case f.Name == "out", f.Name == "redis": // paths of this machine do not matter elsewhere
-		case (f.Name == "short" || f.Name == "embedded" || f.Name == "redisson") && v == "true":
+		case (f.Name == "short" || f.Name == "redisson") && v == "true":
 			out = append(out, "-"+f.Name)
 		case f.Name == "seed", f.Name != "short" && v != f.DefValue:
 			out = append(out, fmt.Sprintf("-%s %q", f.Name, v))

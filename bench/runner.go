@@ -84,14 +84,14 @@ func (r *runner) one(ctx context.Context, p *plan, candidate string, rep int) (r
 	if err := ctx.Err(); err != nil {
 		return result.Sample{}, err
 	}
-	if err := flush(ctx, r.server.Addr); err != nil {
+	if err := flush(ctx, r.server.Addr()); err != nil {
 		return result.Sample{}, fmt.Errorf("the server is gone: %w", err)
 	}
 	s := p.spec
 	if c, _ := locker.ByName(candidate); c.Java {
 		s.Limit += 5*s.JavaWarmup + javaStart
 	}
-	s.Candidate, s.Addr, s.Embedded = candidate, r.server.Addr, r.server.Embedded
+	s.Candidate, s.Addr = candidate, r.server.Addr()
 	s.Seed = r.seed + uint64(rep) // the same for all candidates of a repetition
 	m := r.measure(ctx, s)
 	if err := ctx.Err(); err != nil {

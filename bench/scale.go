@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/bench/internal/scale"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
+	"github.com/holdfast-go/holdfast/internal/rediscluster"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
 
@@ -40,7 +41,7 @@ func (p program) scale(ctx context.Context, args []string) int {
 		return fail(err)
 	}
 	defer one.Stop()
-	cluster, err := server.StartCluster(path, *masters)
+	cluster, err := rediscluster.StartLocal(path, *masters, 0)
 	if err != nil {
 		return fail(err)
 	}
@@ -51,7 +52,7 @@ func (p program) scale(ctx context.Context, args []string) int {
 	for _, s := range []struct {
 		name  string
 		addrs []string
-	}{{one.Name, []string{one.Addr}}, {cluster.Name, cluster.Addrs}} {
+	}{{one.Name(), []string{one.Addr()}}, {fmt.Sprintf("%d x %s", *masters, one.Name()), cluster.Addrs()}} {
 		c.Addrs = s.addrs
 		r, err := scale.Run(ctx, c)
 		if err != nil {

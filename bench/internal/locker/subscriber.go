@@ -63,8 +63,7 @@ func (s *subscriber) receive(name string, w *watch) {
 		once.Do(func() { close(w.confirmed) })
 	})
 	subscribe := s.client.B().Subscribe().Channel(channelOf(name)).Build()
-	// A connection of its own, as holdfast has one: the embedded server takes no commands on one
-	// that subscribes.
+	// A connection of its own, as holdfast has one.
 	c, release := s.client.Dedicate()
 	defer release()
 	// It ends with ctx, or with the connection: the watchdog sees to that.

@@ -59,7 +59,7 @@ func fair(ctx context.Context, b *bench) error {
 		}
 	}
 	callers := b.crowdOf(clients)
-	before, err := b.conn.Snapshot(b.Embedded)
+	before, err := b.conn.Snapshot()
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func fair(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	after, err := b.conn.Snapshot(b.Embedded)
+	after, err := b.conn.Snapshot()
 	if err != nil {
 		return err
 	}

@@ -228,8 +228,6 @@ func (b *bench) serverFigures(used cost, n float64) {
 		return
 	}
 	b.values["commands"] = used.server.Commands(b.candidate.Extra...) / n
-	if used.server.Detailed {
-		b.values["bytes"] = (used.server.In + used.server.Out) / n
-		b.values["servercpu"] = ms(used.server.CPU)
-	}
+	b.values["bytes"] = (used.server.In + used.server.Out) / n
+	b.values["servercpu"] = ms(used.server.CPU)
 }

@@ -54,10 +54,8 @@ func idle(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if used.server.Detailed {
-		b.values["pings"] = used.server.Pings() / used.took.Seconds()
-		b.values["connections"] = used.server.Clients - 1 // the one that asks
-	}
+	b.values["pings"] = used.server.Calls["ping"] / used.took.Seconds()
+	b.values["connections"] = used.server.Clients - 1 // the one that asks
 	b.values["goroutines"] /= float64(b.Waiters)
 	return nil
 }

@@ -187,8 +187,6 @@ func (b *bench) grants(ctx context.Context, lock func(ctx context.Context, calle
 	v["wait50"], v["wait99"] = ms(time.Duration(all.ValueAtPercentile(50))), ms(time.Duration(all.ValueAtPercentile(99)))
 	v["waitmax"] = ms(max(longest, time.Duration(all.Max())))
 	v["cpu"] = used.cpu.Seconds() / n * 1e5
-	if used.server.Detailed {
-		v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
-	}
+	v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
 	return waits, nil
 }

@@ -21,7 +21,6 @@ type Spec struct {
 	Workload  string
 	Candidate string
 	Addr      string
-	Embedded  bool // the server is miniredis
 	Seed      uint64
 	Limit     time.Duration // the measurement gives up after this time
 	// Name is that of the one lock that many want, and the others' begin with it. Run draws one:

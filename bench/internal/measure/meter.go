@@ -39,7 +39,7 @@ func (b *bench) start(peaks bool) (*meter, error) {
 	runtime.GC()
 	if b.conn != nil {
 		var err error
-		if m.before, err = b.conn.Snapshot(b.Embedded); err != nil {
+		if m.before, err = b.conn.Snapshot(); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +62,7 @@ func (m *meter) stop() (cost, error) {
 		c.heap, c.goroutines = m.peak.stop()
 	}
 	if m.b.conn != nil {
-		after, err := m.b.conn.Snapshot(m.b.Embedded)
+		after, err := m.b.conn.Snapshot()
 		if err != nil {
 			return c, err
 		}

@@ -68,9 +68,7 @@ func (b *bench) lookOn(ctx context.Context, before footprint, n int) (used cost,
 	}
 	s := used.took.Seconds()
 	b.serverFigures(used, s)
-	if used.server.Detailed {
-		b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
-	}
+	b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
 	b.values["cpu"] = 100 * used.cpu.Seconds() / s
 	b.values["goroutines"] = after.goroutines - before.goroutines
 	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / float64(n)

@@ -126,9 +126,7 @@ func (b *bench) pairs(ctx context.Context, pairer locker.Pairer, names []string)
 	v["allocs"], v["allocated"] = used.allocs/n, used.bytes/n
 	v["cpu"] = used.cpu.Seconds() / n * 1e5
 	b.serverFigures(used, n)
-	if used.server.Detailed {
-		v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
-	}
+	v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
 	return nil
 }
 

@@ -16,7 +16,6 @@ import (
 // A chart shows one figure of one table: a line a candidate, a mark at the median, a bar from the
 // least to the largest repetition.
 type chart struct {
-	run    *result.Run
 	table  *result.Table
 	figure result.Figure
 	rows   []bar
@@ -36,7 +35,7 @@ const wide = 30
 
 // charts returns those of a table: a figure that all share needs none. The figures of a point are
 // drawn as a part of its curve.
-func charts(run *result.Run, t *result.Table) []*chart {
+func charts(t *result.Table) []*chart {
 	var out []*chart
 	if t.Point != nil {
 		return nil
@@ -45,7 +44,7 @@ func charts(run *result.Run, t *result.Table) []*chart {
 		if !f.Chart {
 			continue
 		}
-		c := &chart{run: run, table: t, figure: f}
+		c := &chart{table: t, figure: f}
 		least, most, some := math.Inf(1), 0.0, false
 		for _, r := range t.Rows {
 			b := bar{name: r.Candidate, kind: r.Kind}
@@ -87,13 +86,7 @@ const (
 	around     = 1.65 * vg.Inch // title, axis and legend
 )
 
-func (c *chart) height() vg.Length {
-	h := around + rowHeight*vg.Length(len(c.rows))
-	if c.run.Embedded {
-		h += 0.2 * vg.Inch // for the stamp
-	}
-	return h
-}
+func (c *chart) height() vg.Length { return around + rowHeight*vg.Length(len(c.rows)) }
 
 // sans is the font of all text.
 func sans(size vg.Length) font.Font {
@@ -103,7 +96,7 @@ func sans(size vg.Length) font.Font {
 func (c *chart) id() string { return c.table.ID + "-" + c.figure.Key }
 
 func (c *chart) draw(canvas vg.CanvasSizer) error {
-	p := newPlot(c.run, titleOf(c.figure)+"\n"+c.table.Title)
+	p := newPlot(titleOf(c.figure) + "\n" + c.table.Title)
 	names := make([]string, len(c.rows))
 	for i, r := range c.rows {
 		names[len(c.rows)-1-i] = r.name // the first on top
@@ -131,12 +124,9 @@ func (c *chart) draw(canvas vg.CanvasSizer) error {
 }
 
 // newPlot returns a plot without axes.
-func newPlot(run *result.Run, title string) *plot.Plot {
+func newPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
-	if run.Embedded {
-		p.Title.Text += "\n" + Stamp
-	}
 	p.Title.TextStyle.Font = sans(12)
 	p.Title.Padding = 6
 	p.X.Tick.Label.Font, p.Y.Tick.Label.Font = sans(9), sans(10)

@@ -16,7 +16,6 @@ import (
 // A curve shows one figure of several tables: a line a candidate, over the number that differs
 // between the tables. Both axes are logarithmic.
 type curve struct {
-	run    *result.Run
 	point  *result.Point // the first
 	figure result.Figure
 	places []float64 // of all points, in order
@@ -51,7 +50,7 @@ func curves(run *result.Run, first *result.Table) []*curve {
 		if !f.Chart {
 			continue
 		}
-		c := &curve{run: run, point: first.Point, figure: f}
+		c := &curve{point: first.Point, figure: f}
 		for _, t := range tables {
 			c.add(t)
 		}
@@ -84,16 +83,10 @@ func (c *curve) add(t *result.Table) {
 
 func (c *curve) id() string { return c.point.Curve + "-" + c.figure.Key }
 
-func (c *curve) height() vg.Length {
-	h := 4.6 * vg.Inch
-	if c.run.Embedded {
-		h += 0.2 * vg.Inch // for the stamp
-	}
-	return h
-}
+func (c *curve) height() vg.Length { return 4.6 * vg.Inch }
 
 func (c *curve) draw(canvas vg.CanvasSizer) error {
-	p := newPlot(c.run, titleOf(c.figure)+"\n"+c.point.Curve)
+	p := newPlot(titleOf(c.figure) + "\n" + c.point.Curve)
 	low, high := c.span()
 	p.Y.Min, p.Y.Max, p.Y.Scale, p.Y.Tick.Marker = low/1.2, high*1.2, plot.LogScale{}, plot.TickerFunc(fineTicks)
 	if c.places[0] > 0 {

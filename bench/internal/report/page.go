@@ -18,7 +18,7 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"cell": cell, "median": median, "busy": busy, "stamp": func() string { return Stamp },
+	"cell": cell, "median": median, "busy": busy,
 	"verdictTitle": func() string { return verdictTitle }, "verdictNote": func() string { return verdictNote },
 }).Parse(pageText))
 
@@ -57,7 +57,7 @@ func pictures(run *result.Run, t *result.Table) (all []picture) {
 	for _, c := range curves(run, t) {
 		all = append(all, c)
 	}
-	for _, c := range charts(run, t) {
+	for _, c := range charts(t) {
 		all = append(all, c)
 	}
 	return all

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
 
-func example(embedded bool, values ...float64) *result.Run {
+func example(values ...float64) *result.Run {
 	t := &result.Table{ID: "fanout/hold=0s", Title: "A & B", About: "about",
 		Figures: []result.Figure{{Key: "v", Name: "drain", Unit: "ms", Better: result.Lower, Chart: true}}}
 	kinds := []string{"holdfast", "waker", "peer", "ceiling"}
@@ -31,7 +31,7 @@ func example(embedded bool, values ...float64) *result.Run {
 	}
 	t.Rows = append(t.Rows, &result.Row{Candidate: "lame", Kind: "peer", Samples: []result.Sample{{Problem: "stopped <here>"}}})
 	t.Finish("holdfast")
-	return &result.Run{Embedded: embedded, Tables: []*result.Table{t}}
+	return &result.Run{Tables: []*result.Table{t}}
 }
 
 func TestNumber(t *testing.T) {
@@ -45,23 +45,17 @@ func TestNumber(t *testing.T) {
 
 func TestText(t *testing.T) {
 	var b bytes.Buffer
-	run := example(true, 10, 25)
-	Text(&b, run, run.Tables[0])
+	run := example(10, 25)
+	Text(&b, run.Tables[0])
 	out := b.String()
-	require.Contains(t, out, Stamp)
 	require.Contains(t, out, "11.0 ±9%\n", "holdfast needs no ratio to itself")
 	require.Contains(t, out, "27.5 ±9% (2.50x)")
 	require.Contains(t, out, "! lame: 1 of 1 runs: stopped <here>")
-
-	b.Reset()
-	run.Embedded = false
-	Text(&b, run, run.Tables[0])
-	require.NotContains(t, b.String(), Stamp)
 }
 
 // wideRun has a table with more and longer columns than fit into a line, and a long reason.
 func wideRun() *result.Run {
-	run := example(false, 1763.2, 25)
+	run := example(1763.2, 25)
 	t := run.Tables[0]
 	t.Title = strings.Repeat("many waiters ", 12)
 	for _, r := range t.Rows {
@@ -88,7 +82,7 @@ func wideRun() *result.Run {
 func TestText_FitsATerminal(t *testing.T) {
 	run := wideRun()
 	var b bytes.Buffer
-	Text(&b, run, run.Tables[0])
+	Text(&b, run.Tables[0])
 	blocks := strings.Count(b.String(), "\nholdfast ")
 	require.Greater(t, blocks, 1)
 	require.Equal(t, blocks, strings.Count(b.String(), "\nb tuned"))
@@ -105,7 +99,7 @@ func TestText_FitsATerminal(t *testing.T) {
 
 func TestPage_NeedsNothingElse(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, Page(&b, example(false, 10, 2500, 0)))
+	require.NoError(t, Page(&b, example(10, 2500, 0)))
 	out := b.String()
 	require.Contains(t, out, "A &amp; B")
 	require.Contains(t, out, "stopped &lt;here&gt;")
@@ -131,19 +125,19 @@ func TestPage_DarkAndNarrow(t *testing.T) {
 
 // The tables of a curve have one picture a figure, at the first of them.
 func TestCurve(t *testing.T) {
-	run := example(true, 10, 2500, 2600, 2650)
+	run := example(10, 2500, 2600, 2650)
 	for _, at := range []float64{4, 256} {
-		more := example(true, 7, 30, 2700, 0).Tables[0]
+		more := example(7, 30, 2700, 0).Tables[0]
 		more.Point = &result.Point{Curve: "A & B", Over: "goroutines", At: at}
 		run.Tables = append(run.Tables, more)
 	}
 	run.Tables[0].Point = &result.Point{Curve: "A & B", Over: "goroutines", At: 1}
-	run.Tables = append(run.Tables, example(true, 1).Tables...)
+	run.Tables = append(run.Tables, example(1).Tables...)
 	cs := curves(run, run.Tables[0])
 	require.Len(t, cs, 1)
 	require.Equal(t, []float64{1, 4, 256}, cs[0].places)
 	require.Equal(t, []int{3, 3, 3, 1}, []int{len(cs[0].lines[0].points), len(cs[0].lines[1].points), len(cs[0].lines[2].points), len(cs[0].lines[3].points)})
-	require.Empty(t, charts(run, run.Tables[0]))
+	require.Empty(t, charts(run.Tables[0]))
 	for _, other := range run.Tables[1:] {
 		require.Empty(t, curves(run, other))
 	}
@@ -168,8 +162,8 @@ func TestChart_OfOddFigures(t *testing.T) {
 		"zero and one":     {0, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := example(true, values...)
-			cs := charts(run, run.Tables[0])
+			run := example(values...)
+			cs := charts(run.Tables[0])
 			require.Len(t, cs, 1)
 			require.Equal(t, name == "decades apart" || name == "zero and decades", cs[0].log)
 			var b bytes.Buffer
@@ -182,5 +176,5 @@ func TestChart_OfOddFigures(t *testing.T) {
 			require.NoError(t, xml.Unmarshal(b.Bytes(), new(struct{})), "it is well-formed")
 		})
 	}
-	require.Empty(t, charts(example(false), example(false).Tables[0]), "nothing was measured")
+	require.Empty(t, charts(example().Tables[0]), "nothing was measured")
 }

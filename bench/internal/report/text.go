@@ -12,9 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/stats"
 )
 
-// Stamp is written over all that comes from the embedded server.
-const Stamp = "embedded: not a measure of Redis"
-
 // lineWidth is how many columns a line of text has at most.
 const lineWidth = 100
 
@@ -56,11 +53,8 @@ func Wrap(text string) string {
 }
 
 // Text writes a table for a terminal.
-func Text(w io.Writer, run *result.Run, t *result.Table) {
+func Text(w io.Writer, t *result.Table) {
 	fmt.Fprintf(w, "\n%s\n", Wrap(t.Title))
-	if run.Embedded {
-		fmt.Fprintf(w, "*** %s ***\n", Stamp)
-	}
 	rows := [][]string{{""}, {""}}
 	for _, f := range t.Figures {
 		rows[0], rows[1] = append(rows[0], f.Name), append(rows[1], f.Unit)

@@ -116,7 +116,7 @@ func TestVerdict_SaysWhatItIs(t *testing.T) {
 
 // The first line says that the machine was busy, and no verdict of the page is bold then.
 func TestBusy(t *testing.T) {
-	run := example(false, 10, 25)
+	run := example(10, 25)
 	run.Machine = result.Machine{Cores: 2, Load: "0.50 9 9"}
 	var quiet, busy, text bytes.Buffer
 	require.NoError(t, Page(&quiet, run))

@@ -23,7 +23,6 @@ type Run struct {
 	Command  string            `json:"command"`  // that repeats it
 	Machine  Machine           `json:"machine"`  // as far as it says what it is
 	Server   string            `json:"server"`   // name and version
-	Embedded bool              `json:"embedded"` // the server was miniredis: not a measure of Redis
 	Versions map[string]string `json:"versions"` // of what was compared, by module
 	Seed     uint64            `json:"seed"`
 	LeftOut  []string          `json:"left_out,omitempty"` // what was not measured, and why

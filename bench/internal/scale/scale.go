@@ -270,7 +270,7 @@ func snapshots(ctx context.Context, addrs []string) (all []server.Snapshot, err 
 			return nil, err
 		}
 		defer conn.Close()
-		s, err := conn.Snapshot(false)
+		s, err := conn.Snapshot()
 		if err != nil {
 			return nil, err
 		}

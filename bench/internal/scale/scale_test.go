@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/rediscluster"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -20,9 +21,9 @@ func TestRun(t *testing.T) {
 	path := redistest.Must(redisserver.Find(""))(t)
 	one := redistest.Must(server.Start(path))(t)
 	defer one.Stop()
-	cluster := redistest.Must(server.StartCluster(path, 3))(t)
+	cluster := redistest.Must(rediscluster.StartLocal(path, 3, 0))(t)
 	defer cluster.Stop()
-	for _, addrs := range [][]string{{one.Addr}, cluster.Addrs} {
+	for _, addrs := range [][]string{{one.Addr()}, cluster.Addrs()} {
 		c := Config{Addrs: addrs, Locks: 500, Lease: 3 * time.Second, Hands: 50, Pairs: 50 * time.Millisecond}
 		r := redistest.Must(Run(t.Context(), c))(t)
 		require.Positive(t, r.Pairs)

@@ -8,12 +8,10 @@ import (
 
 // Counters are what the server counted between two moments.
 type Counters struct {
-	Calls    map[string]float64 // by command, those inside scripts too; nil if the server does not say
-	Total    float64            // all of them
-	In, Out  float64            // bytes
-	CPU      time.Duration      // user and system
-	Clients  float64            // connections, at the end
-	Detailed bool               // the server says all of this, not only Total
+	Calls   map[string]float64 // by command, those inside scripts too
+	In, Out float64            // bytes
+	CPU     time.Duration      // user and system
+	Clients float64            // connections, at the end
 }
 
 // A Snapshot is where the counters stood at one moment.
@@ -23,12 +21,8 @@ type Snapshot struct {
 }
 
 // Snapshot reads the counters.
-func (c *Conn) Snapshot(embedded bool) (Snapshot, error) {
-	args := []string{"INFO", "everything"}
-	if embedded {
-		args = args[:1] // miniredis knows no sections of that name
-	}
-	text, err := c.Do(args...)
+func (c *Conn) Snapshot() (Snapshot, error) {
+	text, err := c.Do("INFO", "everything")
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -41,12 +35,10 @@ func (c *Conn) Snapshot(embedded bool) (Snapshot, error) {
 	s.sent, s.received = c.Traffic()
 	s.at = Counters{
 		Calls: map[string]float64{},
-		Total: num("total_commands_processed"),
 		In:    num("total_net_input_bytes"), Out: num("total_net_output_bytes"),
 		CPU:     time.Duration((num("used_cpu_sys") + num("used_cpu_user")) * float64(time.Second)),
 		Clients: num("connected_clients"),
 	}
-	_, s.at.Detailed = f["used_cpu_sys"]
 	for key, value := range f {
 		name, ok := strings.CutPrefix(key, "cmdstat_")
 		if !ok {
@@ -63,9 +55,7 @@ func (c *Conn) Snapshot(embedded bool) (Snapshot, error) {
 // Since returns what was counted between two snapshots, less what reading them cost.
 func (s Snapshot) Since(before Snapshot) Counters {
 	d := Counters{
-		Calls: map[string]float64{}, Detailed: s.at.Detailed, Clients: s.at.Clients,
-		Total: s.at.Total - before.at.Total - 1,
-		CPU:   s.at.CPU - before.at.CPU,
+		Calls: map[string]float64{}, Clients: s.at.Clients, CPU: s.at.CPU - before.at.CPU,
 		// The first reply was not yet counted in it, the second request is.
 		In:  s.at.In - before.at.In - float64(s.sent),
 		Out: s.at.Out - before.at.Out - float64(before.received),
@@ -89,12 +79,8 @@ var fromClients = map[string]bool{
 }
 
 // Commands is how many commands clients sent, pings aside. Extra names more of them that this
-// client sends itself and no script of its own calls. On the embedded server it is all that it
-// counted.
+// client sends itself and no script of its own calls.
 func (c Counters) Commands(extra ...string) float64 {
-	if !c.Detailed {
-		return c.Total
-	}
 	var n float64
 	for name, calls := range c.Calls {
 		if name != "ping" && fromClients[name] {
@@ -106,12 +92,6 @@ func (c Counters) Commands(extra ...string) float64 {
 	}
 	return n
 }
-
-// Pings is how many of them came.
-func (c Counters) Pings() float64 { return c.Calls["ping"] }
-
-// Scripts is how many script calls came.
-func (c Counters) Scripts() float64 { return c.Calls["evalsha"] + c.Calls["eval"] }
 
 func fields(text string) map[string]string {
 	out := map[string]string{}

@@ -3,34 +3,17 @@
 package server
 
 import (
+	"context"
+	"net"
 	"os"
-
-	"github.com/alicebob/miniredis/v2"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // A Server listens on a free loopback port until Stop.
-type Server struct {
-	Addr     string
-	Name     string // "redis 7.0.15"
-	Embedded bool   // miniredis, inside this process: no measure of Redis
-
-	stop func()
-}
-
-// Stop ends the server, however it is, and waits for it.
-func (s *Server) Stop() { s.stop() }
-
-// Embedded runs miniredis in this process.
-func Embedded() (*Server, error) {
-	m, err := miniredis.Run()
-	if err != nil {
-		return nil, err
-	}
-	return &Server{Addr: m.Addr(), Name: "miniredis (embedded)", Embedded: true, stop: m.Close}, nil
-}
+type Server struct{ *redisserver.Server }
 
 // Start runs a child that keeps nothing on disk, and returns when it answers.
 func Start(binary string) (*Server, error) {
@@ -39,13 +22,41 @@ func Start(binary string) (*Server, error) {
 		return nil, err
 	}
 	// Ctrl-C is for the bench: it needs its server until it has cleaned up.
-	s := &redisserver.Server{Binary: binary, Dir: dir, Detached: true}
+	s := &Server{&redisserver.Server{Binary: binary, Dir: dir, Detached: true}}
 	if err := s.Start(resp.Login{}); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	return &Server{Addr: s.Addr(), Name: s.Name(), stop: func() {
-		s.Kill() // it has nothing to save
-		os.RemoveAll(dir)
-	}}, nil
+	return s, nil
+}
+
+// Stop ends the server, however it is, and waits for it.
+func (s *Server) Stop() {
+	s.Kill() // it has nothing to save
+	os.RemoveAll(s.Dir)
+}
+
+// A Conn is the barest client: one blocking connection, no goroutine, no pool. It reads counters
+// without adding to what is measured, and its round trip is the unit of the release figures.
+type Conn struct{ *resp.Conn }
+
+const replyTimeout = 10 * time.Second
+
+// Dial connects to a server.
+func Dial(ctx context.Context, addr string) (*Conn, error) {
+	c, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{resp.NewConn(c, replyTimeout)}, nil
+}
+
+// Do sends a command and returns its reply as text. It blocks for 10 s at most.
+func (c *Conn) Do(args ...string) (string, error) { return c.DoText(args...) }
+
+// Ping measures one round trip.
+func (c *Conn) Ping() (time.Duration, error) {
+	begin := time.Now()
+	_, err := c.Do("PING")
+	return time.Since(begin), err
 }
