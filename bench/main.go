@@ -170,18 +170,19 @@ func (p program) main(ctx context.Context, args []string) int {
 	}
 	leftOut(p.out, run)
 	fmt.Fprintf(p.out, "%s, %s, %s, seed %d\n", run.Server, cores(computer), computer.Go, run.Seed)
-	r := &runner{server: s, seed: *seed, warmup: !z.short, measure: p.measure, progress: newProgress(p.err, plans)}
+	r := &runner{server: s, seed: *seed, warmup: !z.short, measure: p.measure, progress: newProgress(p.err), began: time.Now()}
+	for _, pl := range plans {
+		r.total += pl.reps * len(pl.candidates)
+	}
 	for _, pl := range plans {
 		if err = r.run(ctx, pl); err != nil {
 			break
 		}
 		run.Tables = append(run.Tables, pl.table)
-		if r.progress != nil {
-			_ = r.progress.bar.Clear()
-		}
+		r.progress.show("")
 		report.Text(p.out, pl.table)
 	}
-	r.progress.end()
+	r.progress.show("")
 	report.Verdicts(p.out, run)
 	run.Seconds = time.Since(run.Started).Round(time.Second).Seconds()
 	if err != nil {

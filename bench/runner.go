@@ -25,8 +25,11 @@ const measureArg = "internal-measure"
 type runner struct {
 	server   *server.Server
 	seed     uint64
-	progress *progress
+	progress progress
 	warmup   bool // begin each table with a measurement that does not count
+	total    int  // measurements
+	done     int  // of these
+	began    time.Time
 	measure  func(context.Context, measure.Spec) measure.Measure
 }
 
@@ -44,7 +47,7 @@ const javaStart = 30 * time.Second
 // run runs all candidates of a plan in turn, once for each repetition. When ctx ends, it returns
 // early with the samples that it has.
 func (r *runner) run(ctx context.Context, p *plan) error {
-	took, lame := map[string]time.Duration{}, map[string]bool{}
+	lame := map[string]bool{}
 	for _, name := range p.candidates {
 		c, _ := locker.ByName(name)
 		if isMix(name) {
@@ -60,10 +63,11 @@ func (r *runner) run(ctx context.Context, p *plan) error {
 	}
 	for rep := range p.reps {
 		for i, name := range p.candidates {
+			r.done++
 			if rep >= slowReps && lame[name] {
 				continue
 			}
-			r.progress.at(p, name, rep)
+			r.progress.show(fmt.Sprintf("%d of %d after %v: %s %s", r.done, r.total, time.Since(r.began).Round(time.Second), p.spec.Workload, name))
 			began := time.Now()
 			s, err := r.one(ctx, p, name, rep)
 			if err != nil {
@@ -71,10 +75,8 @@ func (r *runner) run(ctx context.Context, p *plan) error {
 			}
 			row := p.table.Rows[i]
 			row.Samples = append(row.Samples, s)
-			took[name] = time.Since(began)
 			c, _ := locker.ByName(name)
-			lame[name] = s.Problem != "" || took[name] > p.idle()+slow && !c.Java // a JVM needs that to start and to warm up
-			r.progress.done(p, name, rep, took[name], lame[name])
+			lame[name] = s.Problem != "" || time.Since(began) > p.idle()+slow && !c.Java // a JVM needs that to start and to warm up
 		}
 	}
 	return nil

@@ -13,9 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/holdfast-go/holdfast/bench/internal/soak"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
@@ -74,10 +71,16 @@ func (p program) soak(ctx context.Context, args []string) int {
 	if *verbose {
 		printSchedule(p.out, soak.Schedule(c.Seed, c.Duration, c.Every, c.Lease, c.Procs, c.Faults))
 	}
-	status := newStatus(p.err, c.Duration)
-	c.Status = status.show
+	line := newProgress(p.err)
+	c.Status = func(now soak.Status) {
+		phase := now.Phase
+		if phase == "" {
+			phase = fmt.Sprintf("%v of %v", now.Elapsed.Round(time.Second), c.Duration)
+		}
+		line.show(fmt.Sprintf("%s: %s grants, %s lost, %d faults, %d violations", phase, number(now.Grants), number(now.Losses), now.Faults, now.Violations))
+	}
 	result, err := soak.Run(ctx, c)
-	status.end()
+	line.show("")
 	if err != nil {
 		return fail(err)
 	}
@@ -200,39 +203,4 @@ func writeVerdict(path string, r *soak.Result, violations []string) error {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
-}
-
-// status shows the progress in one line. It is nil, and shows nothing, if the output is not a
-// terminal.
-type status struct {
-	bar    *progressbar.ProgressBar
-	length time.Duration
-}
-
-func newStatus(w io.Writer, length time.Duration) *status {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	return &status{progressbar.NewOptions64(int64(length), progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth(), progressbar.OptionUseANSICodes(true)), length}
-}
-
-func (s *status) show(now soak.Status) {
-	if s == nil {
-		return
-	}
-	phase := fmt.Sprintf("%v of %v", now.Elapsed.Round(time.Second), s.length)
-	if now.Phase != "" {
-		phase = now.Phase
-	}
-	s.bar.Describe(fmt.Sprintf("%s: %s grants, %s lost, %d faults, %d violations",
-		phase, number(now.Grants), number(now.Losses), now.Faults, now.Violations))
-	_ = s.bar.Set64(min(int64(now.Elapsed), int64(s.length)-1)) // the end would clear it
-}
-
-func (s *status) end() {
-	if s != nil {
-		_ = s.bar.Finish()
-	}
 }
