@@ -27,8 +27,7 @@ type judge struct {
 	writes   check.Writes
 	lateness check.Lateness
 	chunks   check.Chunks
-	open     map[uint32]map[uint64]check.Hold // by life
-	life     map[uint32]figures               // the newest of each
+	figures  map[uint32]figures // the newest of each life
 	grants   int
 	reads    int // grants of the read side of read-write locks
 	lost     int // holds that ended by a loss
@@ -51,7 +50,7 @@ type history struct {
 
 func newJudge(breaking bool) *judge {
 	j := &judge{
-		breaking: breaking, permits: check.Permits{Limit: permitLimit}, open: map[uint32]map[uint64]check.Hold{}, life: map[uint32]figures{},
+		breaking: breaking, permits: check.Permits{Limit: permitLimit}, figures: map[uint32]figures{},
 		queue: make(chan history, historyQueue), began: clock(),
 	}
 	j.checked.Go(j.checkHistories)
@@ -156,58 +155,52 @@ func (j *judge) continued(life uint32) {
 	j.lateness.Continue(life, clock())
 }
 
-// dead ends what a process had open when it was killed.
-func (j *judge) dead(life uint32) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, h := range j.open[life] {
-		j.ended(&h)
-	}
-	delete(j.open, life)
-}
-
 // A reporter is the judge's ear for one process.
 type reporter struct {
 	*judge
 	life  uint32
-	alive chan struct{} // closed when its manager is there
+	alive chan struct{}         // closed when its manager is there
+	open  map[uint64]check.Hold // as they were when they were last looked at
 	words *lastWords
 }
 
-func (r *reporter) open(h check.Hold) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.judge.open[r.life] == nil {
-		r.judge.open[r.life] = map[uint64]check.Hold{}
+func newReporter(j *judge, life uint32) *reporter {
+	return &reporter{judge: j, life: life, alive: make(chan struct{}), open: map[uint64]check.Hold{}}
+}
+
+// take takes a record of the process.
+func (r *reporter) take(x record) {
+	if x.Fault != "" {
+		r.fault("process %d: %s", r.life, x.Fault)
+		return
 	}
-	r.judge.open[r.life][h.ID] = h
-}
-
-func (r *reporter) hold(h check.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.judge.open[r.life], h.ID)
-	r.ended(&h)
+	switch {
+	case x.Open != nil:
+		r.open[x.Open.ID] = *x.Open
+	case x.Hold != nil:
+		delete(r.open, x.Hold.ID)
+		r.ended(x.Hold)
+	case x.Write != nil:
+		r.tell(r.writes.AddWrite(x.Write))
+	case x.Loss != nil:
+		r.lateness.Add(*x.Loss)
+	case x.Figures != nil:
+		r.figures[r.life] = *x.Figures
+	case x.Last != nil:
+		r.words = x.Last
+	case x.Ready:
+		close(r.alive)
+	}
 }
 
-func (r *reporter) write(w check.Write) {
+// dead ends what the process had open when it was killed.
+func (r *reporter) dead() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tell(r.writes.AddWrite(&w))
+	for _, h := range r.open {
+		r.ended(&h)
+	}
+	clear(r.open)
 }
-
-func (r *reporter) loss(l check.Loss) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lateness.Add(l)
-}
-
-func (r *reporter) figures(f figures) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.judge.life[r.life] = f
-}
-
-func (r *reporter) fault(text string) { r.judge.fault("process %d: %s", r.life, text) }
-func (r *reporter) ready()            { close(r.alive) }
-func (r *reporter) last(w lastWords)  { r.words = &w }

@@ -12,18 +12,18 @@ import (
 // What a killed process held was held: others are compared with it.
 func TestJudge_CountsTheHoldsOfAKilledProcess(t *testing.T) {
 	j := newJudge(false)
-	one := &reporter{judge: j, life: 1}
-	two := &reporter{judge: j, life: 2}
-	one.open(check.Hold{ID: 1, Proc: 1, Asked: 5, From: 10, Seen: 20})
-	one.open(check.Hold{ID: 1, Proc: 1, Asked: 5, From: 10, Seen: 50}) // later
-	one.open(check.Hold{ID: 2, Proc: 1, Name: 1, Asked: 5, From: 10, Seen: 50})
-	one.hold(check.Hold{ID: 2, Proc: 1, Name: 1, Asked: 5, From: 10, Seen: 60, Ending: 60, Ended: 61, How: check.Released})
-	two.hold(check.Hold{ID: 3, Proc: 2, Asked: 5, From: 30, Seen: 40, Ending: 40, Ended: 41, How: check.Released})
+	one := newReporter(j, 1)
+	two := newReporter(j, 2)
+	one.take(record{Open: &check.Hold{ID: 1, Proc: 1, Asked: 5, From: 10, Seen: 20}})
+	one.take(record{Open: &check.Hold{ID: 1, Proc: 1, Asked: 5, From: 10, Seen: 50}}) // later
+	one.take(record{Open: &check.Hold{ID: 2, Proc: 1, Name: 1, Asked: 5, From: 10, Seen: 50}})
+	one.take(record{Hold: &check.Hold{ID: 2, Proc: 1, Name: 1, Asked: 5, From: 10, Seen: 60, Ending: 60, Ended: 61, How: check.Released}})
+	two.take(record{Hold: &check.Hold{ID: 3, Proc: 2, Asked: 5, From: 30, Seen: 40, Ending: 40, Ended: 41, How: check.Released}})
 	require.Zero(t, j.violations())
-	j.dead(2)
+	two.dead()
 	require.Zero(t, j.violations())
-	j.dead(1)
-	j.dead(1)
+	one.dead()
+	one.dead()
 	j.finish()
 	require.Equal(t, 1, j.beliefs.Overlaps)
 	require.Equal(t, 1, j.illegal)
@@ -37,16 +37,16 @@ func TestJudge_CountsTheHoldsOfAKilledProcess(t *testing.T) {
 // Permits are judged by how many there are, and are in no history.
 func TestJudge_CountsPermits(t *testing.T) {
 	j := newJudge(false)
-	one := &reporter{judge: j, life: 1}
-	two := &reporter{judge: j, life: 2}
-	hold := func(id uint64, proc uint32, permits uint16, from, to int64) check.Hold {
-		return check.Hold{ID: id, Proc: proc, Name: 8, Permits: permits, Asked: 5, From: from, Seen: to, Ending: to, Ended: to + 1, How: check.Released}
+	one := newReporter(j, 1)
+	two := newReporter(j, 2)
+	hold := func(id uint64, proc uint32, permits uint16, from, to int64) *check.Hold {
+		return &check.Hold{ID: id, Proc: proc, Name: 8, Permits: permits, Asked: 5, From: from, Seen: to, Ending: to, Ended: to + 1, How: check.Released}
 	}
-	one.hold(hold(1, 1, 2, 10, 50))
-	two.hold(hold(2, 2, 2, 20, 60))
+	one.take(record{Hold: hold(1, 1, 2, 10, 50)})
+	two.take(record{Hold: hold(2, 2, 2, 20, 60)})
 	require.Zero(t, j.violations())
-	two.open(check.Hold{ID: 3, Proc: 2, Name: 8, Permits: 1, Asked: 5, From: 40, Seen: 45})
-	j.dead(2)
+	two.take(record{Open: &check.Hold{ID: 3, Proc: 2, Name: 8, Permits: 1, Asked: 5, From: 40, Seen: 45}})
+	two.dead()
 	j.finish()
 	require.Equal(t, 1, j.permits.Overruns)
 	require.Equal(t, 1, j.violations())
@@ -62,9 +62,9 @@ func TestJudge_CountsPermits(t *testing.T) {
 
 func TestJudge_SumsTheNewestFiguresOfEachLife(t *testing.T) {
 	j := newJudge(false)
-	for _, r := range []*reporter{{judge: j, life: 1}, {judge: j, life: 2}} {
-		r.figures(figures{Requests: 1})
-		r.figures(figures{Requests: 5, Passes: 2})
+	for _, r := range []*reporter{newReporter(j, 1), newReporter(j, 2)} {
+		r.take(record{Figures: &figures{requests: 1}})
+		r.take(record{Figures: &figures{requests: 5, passes: 2}})
 	}
 	j.finish()
 	c, err := Config{}.complete()

@@ -195,7 +195,7 @@ func (w *worker) item(r *rand.Rand, name int) item {
 
 // serve makes one request, and holds what it gets.
 func (w *worker) serve(r *rand.Rand, x wish) {
-	w.requests.Add(1)
+	w.counts[requests].Add(1)
 	w.waiting.Add(1)
 	h := &holder{w: w, r: r, wish: x}
 	asked := clock()
@@ -211,23 +211,23 @@ func (w *worker) serve(r *rand.Rand, x wish) {
 		h.handle, h.lock = w.breaker.wrap(lock), lock
 		switch {
 		case x.isSet():
-			w.sets.Add(1)
-			w.setNames.Add(uint64(len(x.items)))
+			w.counts[sets].Add(1)
+			w.counts[setNames].Add(uint64(len(x.items)))
 		case x.permits > 0:
-			w.permitGrants.Add(1)
-			w.permits.Add(uint64(x.permits))
+			w.counts[permitGrants].Add(1)
+			w.counts[permitsGranted].Add(uint64(x.permits))
 		}
 		w.granted(x, lock)
 		h.hold()
 	case errors.Is(err, lockmgr.ErrNotAcquired):
-		w.refused.Add(1)
+		w.counts[refused].Add(1)
 		if h.handle = w.breaker.invent(r); h.handle != nil {
 			h.hold()
 		}
 	case errors.Is(err, lockmgr.ErrCanceled), errors.Is(err, context.DeadlineExceeded):
-		w.cancelled.Add(1)
+		w.counts[cancelled].Add(1)
 	default:
-		w.failed.Add(1)
+		w.counts[failed].Add(1)
 		w.explain("a request", err)
 		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) // what is down needs no hurry
 	}
@@ -422,7 +422,7 @@ func (h *holder) write(a *check.Hold, late bool) {
 	if x.Accepted && a.Wrote == 0 {
 		a.Wrote = x.After
 	}
-	h.w.records.put(recWrite, &x)
+	h.w.records.put(record{Write: &x})
 }
 
 // stay keeps the lock for d, or until it is lost.
@@ -473,7 +473,7 @@ func (h *holder) stay(d time.Duration) {
 // keep reports the hold as it is, in case that this process is killed.
 func (h *holder) keep() {
 	for i := range h.accounts {
-		h.w.records.put(recOpen, &h.accounts[i])
+		h.w.records.put(record{Open: &h.accounts[i]})
 	}
 }
 
@@ -487,7 +487,7 @@ func (h *holder) lost() {
 		if err := h.lock.Err(); !errors.Is(err, lockmgr.ErrLeaseLost) && !errors.Is(err, lockmgr.ErrClosed) {
 			h.w.fault("%s: lost, but Err is %v", h.wish, err)
 		}
-		h.w.records.put(recLoss, check.Loss{Proc: h.w.Life, Claim: h.accounts[0].Claim, Saw: saw})
+		h.w.records.put(record{Loss: &check.Loss{Proc: h.w.Life, Claim: h.accounts[0].Claim, Saw: saw}})
 	}
 	for i := range h.accounts {
 		h.accounts[i].Lose(saw)
@@ -526,13 +526,13 @@ func (h *holder) unlock() {
 	}
 	for i := range h.accounts {
 		h.accounts[i].Finish(ended, err == nil)
-		h.w.records.put(recHold, &h.accounts[i])
+		h.w.records.put(record{Hold: &h.accounts[i]})
 	}
 }
 
 // reenter takes the lock once more for its owner, and gives one of the two back.
 func (h *holder) reenter() {
-	h.w.requests.Add(1)
+	h.w.counts[requests].Add(1)
 	again, err := h.w.try(context.Background(), h.wish)
 	name := h.wish.String()
 	switch {
@@ -551,7 +551,7 @@ func (h *holder) reenter() {
 		_ = again.Unlock(context.Background())
 		return
 	}
-	h.w.reentries.Add(1)
+	h.w.counts[reentries].Add(1)
 	for _, n := range h.wish.names() {
 		if again.TokenOf(n) != h.lock.TokenOf(n) {
 			h.w.fault("%s: re-entered with token %d of %s, held with %d", name, again.TokenOf(n), n, h.lock.TokenOf(n))

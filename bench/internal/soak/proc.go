@@ -31,7 +31,7 @@ func (run *run) spawn(slot int) (*proc, error) {
 	life := run.lives.Add(1)
 	p := &proc{
 		life: life, read: make(chan struct{}),
-		report: &reporter{judge: run.judge, life: life, alive: make(chan struct{})},
+		report: newReporter(run.judge, life),
 	}
 	cmd := exec.Command(self, WorkerArg)
 	child.Detach(cmd) // from Ctrl-C: the run ends its workers itself
@@ -50,7 +50,7 @@ func (run *run) spawn(slot int) (*proc, error) {
 	go func() {
 		defer close(p.read)
 		defer out.Close()
-		p.err = readRecords(out, p.report)
+		p.err = readRecords(out, p.report.take)
 	}()
 	err = json.NewEncoder(p.in).Encode(job{
 		Addrs: run.addrs(slot), Cluster: run.Cluster, Acks: run.Acks, Life: life, Workers: run.Workers, Names: run.Names, Seed: run.Seed,
@@ -68,7 +68,7 @@ func (run *run) replace(slot int) error {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.procs[slot].kill()
-	run.judge.dead(run.procs[slot].life)
+	run.procs[slot].report.dead()
 	p, err := run.spawn(slot)
 	if err == nil {
 		run.procs[slot] = p

@@ -96,15 +96,17 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var f figures
-	for _, g := range j.life {
-		f.add(g)
+	for _, g := range j.figures {
+		for i, n := range g {
+			f[i] += n
+		}
 	}
 	r := &Result{
 		Server: run.fleet.name(), Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
 		Procs: run.Procs, Workers: run.Workers, Names: run.Names, Lease: run.Lease.String(), Breaking: j.breaking,
-		Requests: int(f.Requests), Grants: j.grants, Reads: j.reads, Sets: int(f.Sets), SetNames: int(f.SetNames), PermitGrants: int(f.PermitGrants), Permits: int(f.Permits), PerSecond: float64(j.grants) / took.Seconds(),
-		HandedOn: int(f.Passes), Crossed: j.beliefs.Crossed, Reentries: int(f.Reentries), Scripts: int(f.Scripts),
-		Refused: int(f.Refused), Cancelled: int(f.Cancelled), Failed: int(f.Failed),
+		Requests: int(f[requests]), Grants: j.grants, Reads: j.reads, Sets: int(f[sets]), SetNames: int(f[setNames]), PermitGrants: int(f[permitGrants]), Permits: int(f[permitsGranted]), PerSecond: float64(j.grants) / took.Seconds(),
+		HandedOn: int(f[passes]), Crossed: j.beliefs.Crossed, Reentries: int(f[reentries]), Scripts: int(f[scriptsSent]),
+		Refused: int(f[refused]), Cancelled: int(f[cancelled]), Failed: int(f[failed]),
 		Lost: j.lost, Unclear: j.unclear, CutOff: j.cutOff, LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,
 		Late: lateOf(&j.lateness.Running), LateStopped: lateOf(&j.lateness.Stopped), LateTimer: lateOf(&j.lateness.Timers), LateBeyond: lateOf(&j.lateness.Beyond),
 		Faults: run.inflicted, Blows: run.blows, Failing: run.failed,

@@ -232,7 +232,7 @@ func (run *run) rest(abandon bool) {
 		if err := p.await(giveUp); err != nil {
 			run.judge.fault("process %d %v", p.life, err)
 		}
-		run.judge.dead(p.life)
+		p.report.dead()
 	}
 }
 

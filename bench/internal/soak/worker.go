@@ -58,22 +58,20 @@ type worker struct {
 	manager   atomic.Pointer[lockmgr.Manager] // the same, for others
 	registers *registers
 	breaker   breaker
-	records   recorder
+	records   *recorder
 	lastHold  atomic.Uint64
 	stop      chan struct{} // closed when no new requests are to be made
 	closing   atomic.Bool
 
-	requests, refused, cancelled, failed, reentries atomic.Uint64
-	sets, setNames                                  atomic.Uint64 // granted
-	permitGrants, permits                           atomic.Uint64
-	waiting                                         atomic.Int64
+	counts  [counted]atomic.Uint64
+	waiting atomic.Int64
 }
 
 // Worker is the life of a worker process. It returns when it was told to stop and has come to rest,
 // and ends the process when its input ends before that.
 func Worker(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
-	w := &worker{stop: make(chan struct{})}
+	w := &worker{stop: make(chan struct{}), records: newRecorder()}
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &w.job) != nil {
 		return
 	}
@@ -100,7 +98,7 @@ func Worker(in io.Reader, out io.Writer) {
 	go w.report(out, rest, flushed)
 	words := w.live()
 	done.Store(true) // from here on the end of input is no emergency
-	w.records.json(recLast, words)
+	w.records.put(record{Last: &words})
 	close(rest)
 	<-flushed
 }
@@ -110,7 +108,6 @@ func (w *worker) report(out io.Writer, rest <-chan struct{}, flushed chan<- stru
 	defer close(flushed)
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
-	var spare []byte
 	var told time.Time
 	for {
 		over := false
@@ -121,10 +118,9 @@ func (w *worker) report(out io.Writer, rest <-chan struct{}, flushed chan<- stru
 		}
 		if now := time.Now(); now.Sub(told) >= figuresEvery {
 			told = now
-			w.records.json(recFigure, w.figures())
+			w.records.put(record{Figures: w.figures()})
 		}
-		var err error
-		if spare, err = w.records.flush(out, spare); err != nil {
+		if err := w.records.flush(out); err != nil {
 			os.Exit(1) // who started us is gone
 		}
 		if over {
@@ -133,18 +129,16 @@ func (w *worker) report(out io.Writer, rest <-chan struct{}, flushed chan<- stru
 	}
 }
 
-func (w *worker) figures() figures {
-	f := figures{
-		Requests: w.requests.Load(), Refused: w.refused.Load(), Cancelled: w.cancelled.Load(),
-		Failed: w.failed.Load(), Reentries: w.reentries.Load(),
-		Sets: w.sets.Load(), SetNames: w.setNames.Load(),
-		PermitGrants: w.permitGrants.Load(), Permits: w.permits.Load(),
+func (w *worker) figures() *figures {
+	var f figures
+	for i := range f {
+		f[i] = w.counts[i].Load()
 	}
 	if m := w.manager.Load(); m != nil {
 		st := m.Stats()
-		f.Passes, f.Scripts = st.Passes, st.Scripts
+		f[passes], f[scriptsSent] = st.Passes, st.Scripts
 	}
-	return f
+	return &f
 }
 
 // live takes part until told to stop, and returns when all is at rest.
@@ -165,7 +159,7 @@ func (w *worker) live() lastWords {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	w.records.text(recReady, nil)
+	w.records.put(record{Ready: true})
 
 	var all sync.WaitGroup
 	for g := range w.Workers {
@@ -245,17 +239,17 @@ func (w *worker) timers(rest <-chan struct{}) {
 		case <-rest:
 			return
 		case <-t.C:
-			w.records.put(recLoss, check.Loss{Proc: w.Life, Claim: due, Saw: clock(), Timer: true})
+			w.records.put(record{Loss: &check.Loss{Proc: w.Life, Claim: due, Saw: clock(), Timer: true}})
 		}
 	}
 }
 
 // fault reports something that must not happen.
 func (w *worker) fault(format string, args ...any) {
-	w.records.text(recFault, fmt.Appendf(nil, format, args...))
+	w.records.put(record{Fault: fmt.Sprintf(format, args...)})
 }
 
 func stacks() string {
-	buf := make([]byte, maxText/4)
+	buf := make([]byte, 1<<14)
 	return string(buf[:runtime.Stack(buf, true)])
 }
