@@ -485,9 +485,3 @@ func TestSpec_ReachesItsProcessUnchanged(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, s, back)
 }
-
-func TestNumber(t *testing.T) {
-	require.Equal(t, "7", number(7))
-	require.Equal(t, "1,000", number(1000))
-	require.Equal(t, "1,048,576", number(1<<20))
-}

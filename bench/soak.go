@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/report"
 	"github.com/holdfast-go/holdfast/bench/internal/soak"
 	"github.com/holdfast-go/holdfast/internal/redisserver"
 )
@@ -77,7 +78,7 @@ func (p program) soak(ctx context.Context, args []string) int {
 		if phase == "" {
 			phase = fmt.Sprintf("%v of %v", now.Elapsed.Round(time.Second), c.Duration)
 		}
-		line.show(fmt.Sprintf("%s: %s grants, %s lost, %d faults, %d violations", phase, number(now.Grants), number(now.Losses), now.Faults, now.Violations))
+		line.show(fmt.Sprintf("%s: %s grants, %s lost, %d faults, %d violations", phase, report.Whole(now.Grants), report.Whole(now.Losses), now.Faults, now.Violations))
 	}
 	result, err := soak.Run(ctx, c)
 	line.show("")
@@ -119,37 +120,37 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(what, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...)) }
 	row("server", "%s, %.1f s of load", r.Server, r.Seconds)
-	row("grants", "%s, %s/s", number(r.Grants), number(int(r.PerSecond)))
-	row("handoffs", "%s within a process, %s between processes", number(r.HandedOn), number(r.Crossed))
-	row("reads", "%s", number(r.Reads))
-	row("sets", "%s, of %s names", number(r.Sets), number(r.SetNames))
-	row("permits", "%s in %s grants, at most %d of %d at once", number(r.Permits), number(r.PermitGrants), r.PermitsMost, r.PermitLimit)
-	row("re-entries", "%s", number(r.Reentries))
-	row("scripts", "%s, %.2f a grant", number(r.Scripts), float64(r.Scripts)/float64(max(1, r.Grants)))
+	row("grants", "%s, %s/s", report.Whole(r.Grants), report.Whole(int(r.PerSecond)))
+	row("handoffs", "%s within a process, %s between processes", report.Whole(r.HandedOn), report.Whole(r.Crossed))
+	row("reads", "%s", report.Whole(r.Reads))
+	row("sets", "%s, of %s names", report.Whole(r.Sets), report.Whole(r.SetNames))
+	row("permits", "%s in %s grants, at most %d of %d at once", report.Whole(r.Permits), report.Whole(r.PermitGrants), r.PermitsMost, r.PermitLimit)
+	row("re-entries", "%s", report.Whole(r.Reentries))
+	row("scripts", "%s, %.2f a grant", report.Whole(r.Scripts), float64(r.Scripts)/float64(max(1, r.Grants)))
 	row("requests", "%s: %s refused, %s cancelled, %s failed for want of the server",
-		number(r.Requests), number(r.Refused), number(r.Cancelled), number(r.Failed))
-	row("holds lost", "%s, %s unlocks without a clear answer, %s cut off by a kill", number(r.Lost), number(r.Unclear), number(r.CutOff))
-	row("losses told", "%s, %s of them before the lease was over", number(r.LossesTold), number(r.LossesEarly))
+		report.Whole(r.Requests), report.Whole(r.Refused), report.Whole(r.Cancelled), report.Whole(r.Failed))
+	row("holds lost", "%s, %s unlocks without a clear answer, %s cut off by a kill", report.Whole(r.Lost), report.Whole(r.Unclear), report.Whole(r.CutOff))
+	row("losses told", "%s, %s of them before the lease was over", report.Whole(r.LossesTold), report.Whole(r.LossesEarly))
 	late := func(what string, l soak.Late) {
-		row(what, "p50 %.2f ms, p99 %.2f ms, at most %.2f ms, of %s", l.P50, l.P99, l.Max, number(l.N))
+		row(what, "p50 %.2f ms, p99 %.2f ms, at most %.2f ms, of %s", l.P50, l.P99, l.Max, report.Whole(l.N))
 	}
 	late("  late by", r.Late)
 	late("  after a SIGSTOP", r.LateStopped)
 	late("  a plain timer", r.LateTimer)
 	late("  beyond the timer", r.LateBeyond)
 	row("faults", "%s", faultCounts(r))
-	row("writes", "%s accepted, %s of them late", number(r.WritesAccepted), number(r.LateAccepted))
-	row("stale writes refused", "%s", number(r.StaleRefused))
+	row("writes", "%s accepted, %s of them late", report.Whole(r.WritesAccepted), report.Whole(r.LateAccepted))
+	row("stale writes refused", "%s", report.Whole(r.StaleRefused))
 	judged := ""
 	if r.Breaking {
 		judged = " (not judged: the faults may lose what a server acknowledged)"
 	}
 	row("valid holders refused", "%d%s", r.UnjustRefusals, judged)
 	row("accepted overlaps", "%d%s", r.AcceptedOverlaps, judged)
-	row("belief overlaps", "%d of %s intervals, %d came too late%s", r.BeliefOverlaps, number(r.BeliefsChecked), r.BeliefsUnchecked, judged)
-	row("too many permits", "%d of %s intervals, %d came too late%s", r.PermitOverruns, number(r.PermitsChecked), r.PermitsUnchecked, judged)
+	row("belief overlaps", "%d of %s intervals, %d came too late%s", r.BeliefOverlaps, report.Whole(r.BeliefsChecked), r.BeliefsUnchecked, judged)
+	row("too many permits", "%d of %s intervals, %d came too late%s", r.PermitOverruns, report.Whole(r.PermitsChecked), r.PermitsUnchecked, judged)
 	row("histories", "%d ok, %d illegal, %d undecided; %s operations, %d histories shorter than 10,000%s",
-		r.Legal, r.Illegal, r.Undecided, number(r.Operations), r.ShortHistories, judged)
+		r.Legal, r.Illegal, r.Undecided, report.Whole(r.Operations), r.ShortHistories, judged)
 	row("contradictions", "%d", r.Contradictions)
 	row("left behind", "%d keys, %d names of permits, %d subscriptions, %d connections, %d goroutines, %d waits; at rest after %.2f s",
 		len(r.Left.Keys), len(r.Left.Permits), len(r.Left.Channels), len(r.Left.Connections), r.Left.Goroutines, r.Left.Stuck, r.Left.AfterLongest.Seconds())

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -134,11 +135,7 @@ type bsmLocker struct {
 
 func openBSM(c Config, every time.Duration) Locker {
 	client := redis.NewClient(&redis.Options{Addr: c.Addr})
-	ttl := c.Lease
-	if ttl == 0 {
-		ttl = 30 * time.Second
-	}
-	return &bsmLocker{client, redislock.New(client), ttl, every, renewEvery(c)}
+	return &bsmLocker{client, redislock.New(client), cmp.Or(c.Lease, 30*time.Second), every, renewEvery(c)}
 }
 
 func (l *bsmLocker) Lock(ctx context.Context, name string) (Held, error) {

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -58,11 +59,7 @@ func dialRaw(ctx context.Context, c Config, opt rueidis.ClientOption) (*raw, err
 	if err != nil {
 		return nil, err
 	}
-	lease := c.Lease
-	if lease == 0 {
-		lease = rawLease
-	}
-	r := &raw{client: client, lease: strconv.FormatInt(lease.Milliseconds(), 10)}
+	r := &raw{client: client, lease: strconv.FormatInt(cmp.Or(c.Lease, rawLease).Milliseconds(), 10)}
 	// As long as a manager's, and different in each process.
 	r.owner = strconv.FormatUint(rand.Uint64()|1<<63, 16) + "-raw-raw-raw-raw-raw:"
 	// With holdfast's work on the server, a difference between candidates is one of waking.

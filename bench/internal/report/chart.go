@@ -222,7 +222,7 @@ func decade(e float64) string {
 	case e >= 6:
 		return Number(v/1e6) + "M"
 	default:
-		return digits(v)
+		return Whole(v)
 	}
 }
 
@@ -231,7 +231,7 @@ func linearTicks(low, high float64) []plot.Tick {
 	for i := range ticks {
 		if ticks[i].Label != "" {
 			if ticks[i].Label = Number(ticks[i].Value); ticks[i].Value >= 1 && ticks[i].Value == math.Trunc(ticks[i].Value) {
-				ticks[i].Label = digits(ticks[i].Value)
+				ticks[i].Label = Whole(ticks[i].Value)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func (c *curve) draw(canvas vg.CanvasSizer) error {
 	p.X.Tick.Marker = plot.TickerFunc(func(float64, float64) []plot.Tick {
 		ticks := make([]plot.Tick, len(c.places))
 		for i, v := range c.places {
-			ticks[i] = plot.Tick{Value: v, Label: digits(v)}
+			ticks[i] = plot.Tick{Value: v, Label: Whole(v)}
 		}
 		return ticks
 	})

@@ -128,12 +128,12 @@ func Number(x float64) string {
 	case a < 99.5:
 		return fmt.Sprintf("%.1f", x)
 	}
-	return digits(x)
+	return Whole(x)
 }
 
-// digits writes a whole number, in groups of three.
-func digits(x float64) string {
-	text := fmt.Sprintf("%.0f", x)
+// Whole writes a whole number, in groups of three.
+func Whole[T int | float64](x T) string {
+	text := fmt.Sprintf("%.0f", float64(x))
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,12 +37,12 @@ const (
 )
 
 func (c Config) complete() (Config, error) {
-	setDefault(&c.Duration, time.Minute)
-	setDefault(&c.Procs, 4)
-	setDefault(&c.Workers, 32)
-	setDefault(&c.Names, 8)
-	setDefault(&c.Lease, time.Second)
-	setDefault(&c.Every, 400*time.Millisecond)
+	c.Duration = cmp.Or(c.Duration, time.Minute)
+	c.Procs = cmp.Or(c.Procs, 4)
+	c.Workers = cmp.Or(c.Workers, 32)
+	c.Names = cmp.Or(c.Names, 8)
+	c.Lease = cmp.Or(c.Lease, time.Second)
+	c.Every = cmp.Or(c.Every, 400*time.Millisecond)
 	if c.Status == nil {
 		c.Status = func(Status) {}
 	}
@@ -107,10 +108,3 @@ func group(name int) int { return name / groupSize }
 
 // lockName is the name of a lock, or of permits.
 func lockName(i int) string { return fmt.Sprintf("soak:{%d}:%d", group(i), i) }
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
-}
