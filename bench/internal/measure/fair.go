@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -54,7 +55,11 @@ func fair(ctx context.Context, b *bench) error {
 		for i := range some {
 			some[i] = clients[i%len(clients)]
 		}
-		if _, _, err := b.burst(ctx, holder.(locker.FairLocker), b.Name+":warm-up", some, nil); err != nil {
+		h, c, err := b.queueUp(ctx, holder.(locker.FairLocker), b.Name+":warm-up", some)
+		if err == nil {
+			err = errors.Join(h.Unlock(ctx), c.wait(ctx))
+		}
+		if err != nil {
 			return fmt.Errorf("warm-up: %w", err)
 		}
 	}
@@ -63,26 +68,17 @@ func fair(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var m *meter
-	c, began, err := b.burst(ctx, holder.(locker.FairLocker), b.Name, callers, func() (err error) {
-		m, err = b.start(true)
-		return err
-	})
-	if m != nil {
-		defer m.abandon()
-	}
+	h, c, err := b.queueUp(ctx, holder.(locker.FairLocker), b.Name, callers)
 	if err != nil {
 		return err
 	}
-	used, err := m.stop()
-	if err != nil {
+	if err := b.drain(ctx, h, c); err != nil {
 		return err
 	}
 	after, err := b.conn.Snapshot()
 	if err != nil {
 		return err
 	}
-	b.drained(began, c.grants, c.ends, used)
 	v, n := b.values, float64(len(c.grants))
 	v["handoff"] = 1000 * v["drain"] / n
 	v["joining"] = after.Since(before).Commands(b.candidate.Extra...) / n
@@ -90,12 +86,11 @@ func fair(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// burst has a holder hold name until the callers wait for it, each of whom begins when the one
-// before waits. It calls ready, releases the lock and returns when all have had it.
-func (b *bench) burst(ctx context.Context, holder locker.FairLocker, name string, callers []locker.FairLocker, ready func() error) (c *crowd, began int64, err error) {
-	h, err := holder.LockFair(ctx, name)
-	if err != nil {
-		return nil, 0, err
+// queueUp has a holder hold name, and returns when the callers wait for it. Each of them begins when
+// the one before waits.
+func (b *bench) queueUp(ctx context.Context, holder locker.FairLocker, name string, callers []locker.FairLocker) (h locker.Held, c *crowd, err error) {
+	if h, err = holder.LockFair(ctx, name); err != nil {
+		return nil, nil, err
 	}
 	c = emptyCrowd(len(callers), 1, 0, func(ctx context.Context, i int) (locker.Held, error) { return callers[i].LockFair(ctx, name) })
 	for i := range callers {
@@ -103,32 +98,17 @@ func (b *bench) burst(ctx context.Context, holder locker.FairLocker, name string
 		for {
 			n, err := b.waiting(name, callers)
 			if err != nil {
-				return nil, 0, err
+				return nil, nil, err
 			}
 			if n > i {
 				break
 			}
 			if err := pause(ctx, queuePoll); err != nil {
-				return nil, 0, partial(fmt.Sprintf("stopped by the watchdog: %d of %d wait", n, len(callers)))
+				return nil, nil, partial(fmt.Sprintf("stopped by the watchdog: %d of %d wait", n, len(callers)))
 			}
 		}
 	}
-	if err := pause(ctx, b.Settle); err != nil {
-		return nil, 0, err
-	}
-	if n := c.granted.Load(); n > 0 {
-		return nil, 0, partial(fmt.Sprintf("%d were granted a lock that is held", n))
-	}
-	if ready != nil {
-		if err := ready(); err != nil {
-			return nil, 0, err
-		}
-	}
-	began = clock()
-	if err := h.Unlock(ctx); err != nil {
-		return nil, 0, err
-	}
-	return c, began, c.wait(ctx)
+	return h, c, pause(ctx, b.Settle)
 }
 
 // A waitCounter is a client whose waiters are in no queue on the server. It counts them.

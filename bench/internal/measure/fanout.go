@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 	"github.com/holdfast-go/holdfast/bench/internal/stats"
@@ -81,12 +82,12 @@ func (c *crowd) turn(ctx context.Context, caller, i int) error {
 	if c.pause > 0 && i%c.turns > 0 {
 		time.Sleep(c.pause/2 + rand.N(c.pause))
 	}
-	c.asks[i] = clock()
+	c.asks[i] = clock.Now()
 	h, err := c.lock(ctx, caller)
 	if err != nil {
 		return err
 	}
-	atomic.StoreInt64(&c.grants[i], clock())
+	atomic.StoreInt64(&c.grants[i], clock.Now())
 	if c.inside.Add(1) > 1 {
 		c.twice.Store(true)
 	}
@@ -94,7 +95,7 @@ func (c *crowd) turn(ctx context.Context, caller, i int) error {
 	if c.hold > 0 {
 		time.Sleep(c.hold)
 	}
-	atomic.StoreInt64(&c.ends[i], clock())
+	atomic.StoreInt64(&c.ends[i], clock.Now())
 	c.inside.Add(-1)
 	if err := h.Unlock(ctx); err != nil {
 		return fmt.Errorf("unlock: %w", err)
@@ -132,6 +133,14 @@ func (c *crowd) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// none returns an error if somebody has had the lock.
+func (c *crowd) none() error {
+	if n := c.granted.Load(); n > 0 {
+		return partial(fmt.Sprintf("%d were granted a lock that is held", n))
+	}
+	return nil
+}
+
 // warm has a small crowd lock another name first: the code, the connections and the memory of a
 // process that has just begun are not what is measured.
 func (b *bench) warm(ctx context.Context, number int) error {
@@ -167,27 +176,26 @@ func fanout(ctx context.Context, b *bench) error {
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}
-	if n := c.granted.Load(); n > 0 {
-		return partial(fmt.Sprintf("%d were granted a lock that is held", n))
-	}
-	m, err := b.start(true)
-	if err != nil {
+	return b.drain(ctx, h, c)
+}
+
+// drain measures a crowd from the release of the lock that it waits for until it is done.
+func (b *bench) drain(ctx context.Context, h locker.Held, c *crowd) error {
+	if err := c.none(); err != nil {
 		return err
 	}
-	defer m.abandon()
-	began := clock()
-	if err := h.Unlock(ctx); err != nil {
-		return err
+	var began int64
+	used, err := b.cost(true, func() error {
+		began = clock.Now()
+		if err := h.Unlock(ctx); err != nil {
+			return err
+		}
+		return c.wait(ctx)
+	})
+	if err == nil {
+		b.drained(began, c.grants, c.ends, used)
 	}
-	if err := c.wait(ctx); err != nil {
-		return err
-	}
-	used, err := m.stop()
-	if err != nil {
-		return err
-	}
-	b.drained(began, c.grants, c.ends, used)
-	return nil
+	return err
 }
 
 // drained fills in the figures of a crowd that is done. A turn's wait begins with the release that
@@ -230,4 +238,15 @@ func (b *bench) serverFigures(used cost, n float64) {
 	b.values["commands"] = used.server.Commands(b.candidate.Extra...) / n
 	b.values["bytes"] = (used.server.In + used.server.Out) / n
 	b.values["servercpu"] = ms(used.server.CPU)
+}
+
+// secondsOf fills in the CPU time in seconds for 100,000 units of work.
+func (b *bench) secondsOf(used cost, n float64) {
+	b.values["cpu"], b.values["servercpu"] = used.cpu.Seconds()/n*1e5, used.server.CPU.Seconds()/n*1e5
+}
+
+// perSecond fills in what some seconds cost, and the CPU time in percent of a core.
+func (b *bench) perSecond(used cost, seconds float64) {
+	b.serverFigures(used, seconds)
+	b.values["cpu"], b.values["servercpu"] = 100*used.cpu.Seconds()/seconds, 100*used.server.CPU.Seconds()/seconds
 }

@@ -1,8 +1,8 @@
 package measure
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
@@ -44,14 +44,9 @@ func idle(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if n := c.granted.Load(); n > 0 {
-		return partial(fmt.Sprintf("%d were granted a lock that is held", n))
-	}
-	if c.mu.Lock(); c.err != nil {
-		err = c.err
-	}
-	c.mu.Unlock()
-	if err != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := cmp.Or(c.none(), c.err); err != nil {
 		return err
 	}
 	b.values["pings"] = used.server.Calls["ping"] / used.took.Seconds()

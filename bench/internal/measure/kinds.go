@@ -37,7 +37,7 @@ func readers(ctx context.Context, b *bench) error {
 		return err
 	}
 	load := b.newLoad(ctx)
-	defer load.end()
+	defer load.end() // also of readers that have begun before an error
 	reads := make([]*hdrhistogram.Histogram, b.Waiters)
 	for i := range reads {
 		reads[i] = newHistogram()
@@ -47,32 +47,19 @@ func readers(ctx context.Context, b *bench) error {
 		}
 	}
 	writes := newHistogram()
-	var wait underWay
-	load.repeat(writes, b.Settle, wait.of(func(ctx context.Context) (locker.Held, error) { return sides[len(sides)-1].Write(ctx, b.Name) }))
-
-	m, began, err := b.window(load)
+	load.repeat(writes, b.Settle, load.noted(func(ctx context.Context) (locker.Held, error) { return sides[len(sides)-1].Write(ctx, b.Name) }))
+	w, err := b.window(load)
 	if err != nil {
 		return err
 	}
-	took := time.Since(began)
-	open := wait.taken()
-	used, err := m.stop()
-	if err != nil {
-		return err
-	}
-	load.phase.Store(over)
-	load.end()
-	all := newHistogram()
-	for _, h := range reads {
-		all.Merge(h)
-	}
+	all := merged(reads)
 	n := float64(all.TotalCount())
-	b.serverFigures(used, max(n, 1)/1000) // a machine under load may get no read in a short window
+	b.serverFigures(w.cost, max(n, 1)/1000) // a machine under load may get no read in a short window
 	v := b.values
-	v["reads"] = n / took.Seconds()
+	v["reads"] = n / w.took.Seconds()
 	v["read99"] = ms(time.Duration(all.ValueAtPercentile(99)))
 	v["writes"] = float64(writes.TotalCount())
-	waits := map[string]time.Duration{"max": max(open, time.Duration(writes.Max()))}
+	waits := map[string]time.Duration{"max": max(w.longest, time.Duration(writes.Max()))}
 	if writes.TotalCount() > 0 {
 		waits["50"] = time.Duration(writes.ValueAtPercentile(50))
 	}

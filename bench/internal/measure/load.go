@@ -16,8 +16,8 @@ import (
 type load struct {
 	hold    time.Duration
 	seed    uint64
-	held    *inUse        // nil: not counted
-	before  time.Duration // for how long all have been held before the window
+	held    *inUse      // nil: not counted
+	waits   []*underWay // of which the longest is wanted
 	ctx     context.Context
 	stop    func()
 	phase   atomic.Int32
@@ -108,11 +108,13 @@ func (l *load) end() {
 	l.group.Wait()
 }
 
-// underWay is the wait of one caller that is not over. The zero value is ready.
+// underWay is the wait of one caller that is not over.
 type underWay struct{ since atomic.Int64 }
 
-// of returns lock with its waits noted.
-func (u *underWay) of(lock func(context.Context) (locker.Held, error)) func(context.Context) (locker.Held, error) {
+// noted returns lock with its waits noted.
+func (l *load) noted(lock func(context.Context) (locker.Held, error)) func(context.Context) (locker.Held, error) {
+	u := &underWay{}
+	l.waits = append(l.waits, u)
 	return func(ctx context.Context) (locker.Held, error) {
 		u.since.Store(time.Now().UnixNano())
 		defer u.since.Store(0)
@@ -129,64 +131,66 @@ func (u *underWay) taken() time.Duration {
 	return time.Since(time.Unix(0, at))
 }
 
-// window lets a load run for Warmup, and then for Window. It returns the meter, which goes on, and
-// when the window began.
-func (b *bench) window(l *load) (m *meter, began time.Time, err error) {
+// A window is what came of a load.
+type window struct {
+	cost
+	longest time.Duration // of the waits that were noted and not over
+	inUse   float64       // held on average
+}
+
+// window lets a load run for Warmup, measures it for Window, and ends it.
+func (b *bench) window(l *load) (w window, err error) {
+	defer l.end()
 	if err := l.wait(b.Warmup); err != nil {
-		return nil, began, err
+		return w, err
 	}
-	if m, err = b.start(false); err != nil {
-		return nil, began, err
+	w.cost, err = b.cost(false, func() error {
+		began, before := time.Now(), l.held.add(0)
+		l.phase.Store(measuring)
+		err := l.wait(b.Window)
+		for err == nil && !l.some.Load() { // a window that is short for this machine
+			err = l.wait(10 * time.Millisecond)
+		}
+		w.inUse = float64(l.held.add(0)-before) / float64(time.Since(began))
+		l.phase.Store(over)
+		for _, u := range l.waits {
+			w.longest = max(w.longest, u.taken())
+		}
+		return err
+	})
+	return w, err
+}
+
+// merged returns all that some histograms have.
+func merged(some []*hdrhistogram.Histogram) *hdrhistogram.Histogram {
+	all := newHistogram()
+	for _, h := range some {
+		all.Merge(h)
 	}
-	l.phase.Store(measuring)
-	began, l.before = time.Now(), l.held.add(0)
-	err = l.wait(b.Window)
-	for err == nil && !l.some.Load() { // a window that is short for this machine
-		err = l.wait(10 * time.Millisecond)
-	}
-	return m, began, err
+	return all
 }
 
 // grants measures Waiters callers that lock again and again, each for Hold. It fills in the
 // figures, and returns the waits of each caller.
 func (b *bench) grants(ctx context.Context, lock func(ctx context.Context, caller int) (locker.Held, error)) ([]*hdrhistogram.Histogram, error) {
 	load := b.newLoad(ctx)
-	defer load.end()
-	waits, open := make([]*hdrhistogram.Histogram, b.Waiters), make([]underWay, b.Waiters)
+	waits := make([]*hdrhistogram.Histogram, b.Waiters)
 	for i := range waits {
 		waits[i] = newHistogram()
-		load.repeat(waits[i], 0, open[i].of(func(ctx context.Context) (locker.Held, error) { return lock(ctx, i) }))
+		load.repeat(waits[i], 0, load.noted(func(ctx context.Context) (locker.Held, error) { return lock(ctx, i) }))
 	}
-
-	m, began, err := b.window(load)
+	w, err := b.window(load)
 	if err != nil {
 		return nil, err
 	}
-	took := time.Since(began)
-	if load.held != nil {
-		b.values["inuse"] = float64(load.held.add(0)-load.before) / float64(took)
-	}
-	load.phase.Store(over)
-	var longest time.Duration // of the waits that are not over
-	for i := range open {
-		longest = max(longest, open[i].taken())
-	}
-	used, err := m.stop()
-	if err != nil {
-		return nil, err
-	}
-	load.end()
-	all := newHistogram()
-	for _, h := range waits {
-		all.Merge(h)
-	}
+	all := merged(waits)
 	n := float64(all.TotalCount())
-	b.serverFigures(used, n)
+	b.serverFigures(w.cost, n)
 	v := b.values
-	v["grants"] = n / took.Seconds()
+	v["inuse"] = w.inUse
+	v["grants"] = n / w.took.Seconds()
 	v["wait50"], v["wait99"] = ms(time.Duration(all.ValueAtPercentile(50))), ms(time.Duration(all.ValueAtPercentile(99)))
-	v["waitmax"] = ms(max(longest, time.Duration(all.Max())))
-	v["cpu"] = used.cpu.Seconds() / n * 1e5
-	v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
+	v["waitmax"] = ms(max(w.longest, time.Duration(all.Max())))
+	b.secondsOf(w.cost, n)
 	return waits, nil
 }

@@ -36,9 +36,3 @@ func TestDisorder(t *testing.T) {
 		require.Equal(t, want, disorder(grants), grants)
 	}
 }
-
-func TestClock_GoesOn(t *testing.T) {
-	a := clock()
-	require.GreaterOrEqual(t, clock(), a)
-	require.Positive(t, a)
-}

@@ -3,124 +3,85 @@ package measure
 import (
 	"runtime"
 	"runtime/metrics"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 )
 
-// A meter reads what a stretch of work costs this process and the server.
-type meter struct {
-	b      *bench
-	began  time.Time
-	cpu    time.Duration
-	allocs uint64
-	bytes  uint64
-	before server.Snapshot
-	peak   *peak
-}
-
-// A cost is what the meter read.
+// A cost is what a stretch of work costs this process and the server.
 type cost struct {
 	took          time.Duration
 	cpu           time.Duration // of this process, user and system
 	allocs, bytes float64
 	server        server.Counters
-	heap          float64 // bytes, the largest seen
-	goroutines    float64
+	peak
 }
 
 const sampleEvery = 2 * time.Millisecond
 
-// start begins a stretch. The garbage of what came before is not part of it. Looking for peaks
+// cost returns what f costs. The garbage of what came before is not part of it. Looking for peaks
 // costs CPU, which only a short stretch of hard work hides.
-func (b *bench) start(peaks bool) (*meter, error) {
-	m := &meter{b: b}
+func (b *bench) cost(peaks bool, f func() error) (c cost, err error) {
 	runtime.GC()
+	var before, after server.Snapshot
 	if b.conn != nil {
-		var err error
-		if m.before, err = b.conn.Snapshot(); err != nil {
-			return nil, err
-		}
-	}
-	if peaks {
-		m.peak = watchPeak()
-	}
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	m.allocs, m.bytes = mem.Mallocs, mem.TotalAlloc
-	m.cpu, m.began = cpuTime(), time.Now()
-	return m, nil
-}
-
-func (m *meter) stop() (cost, error) {
-	c := cost{took: time.Since(m.began), cpu: cpuTime() - m.cpu}
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	c.allocs, c.bytes = float64(mem.Mallocs-m.allocs), float64(mem.TotalAlloc-m.bytes)
-	if m.peak != nil {
-		c.heap, c.goroutines = m.peak.stop()
-	}
-	if m.b.conn != nil {
-		after, err := m.b.conn.Snapshot()
-		if err != nil {
+		if before, err = b.conn.Snapshot(); err != nil {
 			return c, err
 		}
-		c.server = after.Since(m.before)
 	}
-	return c, nil
+	stop := func() {}
+	if peaks {
+		stop = c.watch()
+	}
+	var was, is runtime.MemStats
+	runtime.ReadMemStats(&was)
+	cpu, began := clock.CPU(), time.Now()
+	err = f()
+	c.took, c.cpu = time.Since(began), clock.CPU()-cpu
+	runtime.ReadMemStats(&is)
+	c.allocs, c.bytes = float64(is.Mallocs-was.Mallocs), float64(is.TotalAlloc-was.TotalAlloc)
+	stop()
+	if err != nil || b.conn == nil {
+		return c, err
+	}
+	after, err = b.conn.Snapshot()
+	c.server = after.Since(before)
+	return c, err
 }
 
-// abandon ends a meter whose reading nobody wants.
-func (m *meter) abandon() {
-	if m.peak != nil {
-		m.peak.stop()
-	}
-}
-
-// A peak samples heap and goroutines from a goroutine of its own.
+// A peak is the most that was seen at a time.
 type peak struct {
-	quit, done chan struct{}
-	once       sync.Once
-	samples    []metrics.Sample
-	heap       float64
+	heap       float64 // bytes
 	goroutines float64
 }
 
-func watchPeak() *peak {
-	p := &peak{quit: make(chan struct{}), done: make(chan struct{})}
-	p.samples = []metrics.Sample{
+// watch samples heap and goroutines from a goroutine of its own, until stop returns.
+func (p *peak) watch() (stop func()) {
+	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/sched/goroutines:goroutines"},
 	}
-	p.look()
+	look := func() {
+		metrics.Read(samples)
+		p.heap = max(p.heap, float64(samples[0].Value.Uint64()))
+		p.goroutines = max(p.goroutines, float64(samples[1].Value.Uint64()))
+	}
+	look()
+	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(p.done)
+		defer close(done)
 		t := time.NewTicker(sampleEvery)
 		defer t.Stop()
 		for {
 			select {
 			case <-t.C:
-				p.look()
-			case <-p.quit:
+				look()
+			case <-quit:
+				look()
 				return
 			}
 		}
 	}()
-	return p
-}
-
-func (p *peak) look() {
-	metrics.Read(p.samples)
-	p.heap = max(p.heap, float64(p.samples[0].Value.Uint64()))
-	p.goroutines = max(p.goroutines, float64(p.samples[1].Value.Uint64()))
-}
-
-func (p *peak) stop() (heap, goroutines float64) {
-	p.once.Do(func() {
-		close(p.quit)
-		<-p.done
-		p.look()
-	})
-	return p.heap, p.goroutines
+	return func() { close(quit); <-done }
 }

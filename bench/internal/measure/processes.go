@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
@@ -80,16 +81,14 @@ func (b *bench) work(ctx context.Context, number int, commands <-chan string, an
 	if err := pause(ctx, b.Settle); err != nil {
 		return err
 	}
-	m, err := b.start(true)
-	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	if err := answer.Encode(struct{}{}); err != nil {
-		return err
-	}
-	waited := crowd.wait(ctx)
-	used, err := m.stop()
+	var waited error
+	used, err := b.cost(true, func() error {
+		if err := answer.Encode(struct{}{}); err != nil {
+			return err
+		}
+		waited = crowd.wait(ctx)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -125,26 +124,23 @@ func processes(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	m, err := b.start(true)
-	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	began := clock()
-	if err := h.Unlock(ctx); err != nil {
-		return err
-	}
+	var began int64
 	reports := make([]crowdReport, len(workers))
-	for i, w := range workers {
-		if err := w.hear(&reports[i]); err != nil {
+	used, err := b.cost(false, func() error {
+		began = clock.Now()
+		if err := h.Unlock(ctx); err != nil {
 			return err
 		}
-	}
-	used, err := m.stop()
+		for i, w := range workers {
+			if err := w.hear(&reports[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	used.heap, used.goroutines = 0, 0
 	var order []grant
 	var grants, ends []int64
 	var problem string

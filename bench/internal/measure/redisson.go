@@ -38,17 +38,12 @@ func (b *bench) inJava(ctx context.Context) error {
 	if err := hear(&struct{}{}); err != nil {
 		return err
 	}
-	m, err := b.start(false)
-	if err != nil {
-		return err
-	}
-	if err := w.tell("go"); err != nil {
-		return err
-	}
-	if err := hear(&struct{}{}); err != nil {
-		return err
-	}
-	used, err := m.stop()
+	used, err := b.cost(false, func() error {
+		if err := w.tell("go"); err != nil {
+			return err
+		}
+		return hear(&struct{}{})
+	})
 	if err != nil {
 		return err
 	}
@@ -76,14 +71,11 @@ func (b *bench) inJava(ctx context.Context) error {
 		n = r.Pairs
 		v["pairs"] = n / r.Took.Seconds()
 		v["p50"], v["p99"] = us(r.P50), us(r.P99)
-		v["cpu"] = used.cpu.Seconds() / n * 1e5
 		b.serverFigures(used, n)
-		v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
+		b.secondsOf(used, n)
 	case "renewal":
 		n = r.Took.Seconds()
-		b.serverFigures(used, n)
-		v["servercpu"] = 100 * used.server.CPU.Seconds() / n
-		v["cpu"] = 100 * used.cpu.Seconds() / n
+		b.perSecond(used, n)
 		v["heap"] = r.Heap
 		if err := b.allHeld(); err != nil {
 			return err

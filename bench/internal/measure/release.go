@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 	"github.com/holdfast-go/holdfast/bench/internal/stats"
 )
@@ -41,7 +42,7 @@ func (b *bench) taker(ctx context.Context, commands <-chan string, answer *json.
 		if err != nil {
 			return err
 		}
-		if err := answer.Encode(taken{clock()}); err != nil {
+		if err := answer.Encode(taken{clock.Now()}); err != nil {
 			return err
 		}
 		select {
@@ -52,7 +53,7 @@ func (b *bench) taker(ctx context.Context, commands <-chan string, answer *json.
 		if err := h.Unlock(ctx); err != nil {
 			return err
 		}
-		if err := answer.Encode(taken{clock()}); err != nil {
+		if err := answer.Encode(taken{clock.Now()}); err != nil {
 			return err
 		}
 	}
@@ -76,52 +77,49 @@ func release(ctx context.Context, b *bench) error {
 	linger := func(more time.Duration) error {
 		return pause(ctx, 5*time.Millisecond+time.Duration(r.Int64N(int64(10*time.Millisecond+more))))
 	}
-	m, err := b.start(false)
-	if err != nil {
-		return err
-	}
-	defer m.abandon()
 	var latencies, pings, unlocks []time.Duration
 	warm := min(b.Rounds/10, 10)
-	for i, began := 0, time.Now(); i < b.Rounds+warm && (i <= warm || time.Since(began) < b.Window); i++ {
-		h, err := b.locker.Lock(ctx, b.Name)
-		if err != nil {
-			return err
+	used, err := b.cost(false, func() error {
+		for i, began := 0, time.Now(); i < b.Rounds+warm && (i <= warm || time.Since(began) < b.Window); i++ {
+			h, err := b.locker.Lock(ctx, b.Name)
+			if err != nil {
+				return err
+			}
+			if err := linger(0); err != nil {
+				return err
+			}
+			trip, err := b.conn.Ping()
+			if err != nil {
+				return err
+			}
+			if err := w.tell("wait"); err != nil {
+				return err
+			}
+			if err := linger(b.candidate.Poll); err != nil {
+				return err
+			}
+			at := clock.Now()
+			if err := h.Unlock(ctx); err != nil {
+				return err
+			}
+			unlocked := clock.Now()
+			if err := w.hear(&news); err != nil {
+				return err
+			}
+			if i >= warm {
+				latencies = append(latencies, time.Duration(news.At-at))
+				unlocks = append(unlocks, time.Duration(unlocked-at))
+				pings = append(pings, trip)
+			}
+			if err := w.tell("leave"); err != nil {
+				return err
+			}
+			if err := w.hear(&news); err != nil {
+				return err
+			}
 		}
-		if err := linger(0); err != nil {
-			return err
-		}
-		trip, err := b.conn.Ping()
-		if err != nil {
-			return err
-		}
-		if err := w.tell("wait"); err != nil {
-			return err
-		}
-		if err := linger(b.candidate.Poll); err != nil {
-			return err
-		}
-		at := clock()
-		if err := h.Unlock(ctx); err != nil {
-			return err
-		}
-		unlocked := clock()
-		if err := w.hear(&news); err != nil {
-			return err
-		}
-		if i >= warm {
-			latencies = append(latencies, time.Duration(news.At-at))
-			unlocks = append(unlocks, time.Duration(unlocked-at))
-			pings = append(pings, trip)
-		}
-		if err := w.tell("leave"); err != nil {
-			return err
-		}
-		if err := w.hear(&news); err != nil {
-			return err
-		}
-	}
-	used, err := m.stop()
+		return nil
+	})
 	if err != nil {
 		return err
 	}

@@ -55,21 +55,10 @@ func renewal(ctx context.Context, b *bench) error {
 // since before: goroutines, and memory for each of n.
 func (b *bench) lookOn(ctx context.Context, before footprint, n int) (used cost, err error) {
 	after := memory()
-	m, err := b.start(false)
-	if err != nil {
+	if used, err = b.cost(false, func() error { return pause(ctx, b.Window) }); err != nil {
 		return used, err
 	}
-	defer m.abandon()
-	if err := pause(ctx, b.Window); err != nil {
-		return used, err
-	}
-	if used, err = m.stop(); err != nil {
-		return used, err
-	}
-	s := used.took.Seconds()
-	b.serverFigures(used, s)
-	b.values["servercpu"] = 100 * used.server.CPU.Seconds() / s
-	b.values["cpu"] = 100 * used.cpu.Seconds() / s
+	b.perSecond(used, used.took.Seconds())
 	b.values["goroutines"] = after.goroutines - before.goroutines
 	b.values["heap"] = (after.heap + after.stacks - before.heap - before.stacks) / float64(n)
 	return used, nil

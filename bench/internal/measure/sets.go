@@ -93,34 +93,21 @@ func largeSet(ctx context.Context, b *bench) error {
 	}
 	large := newHistogram()
 	all := b.locker.(locker.SetLocker)
-	var wait underWay
-	load.repeat(large, b.Settle, wait.of(func(ctx context.Context) (locker.Held, error) { return all.LockSet(ctx, names) }))
-
-	m, began, err := b.window(load)
+	load.repeat(large, b.Settle, load.noted(func(ctx context.Context) (locker.Held, error) { return all.LockSet(ctx, names) }))
+	w, err := b.window(load)
 	if err != nil {
 		return err
 	}
-	took := time.Since(began)
-	load.phase.Store(over)
-	open := wait.taken()
-	used, err := m.stop()
-	if err != nil {
-		return err
-	}
-	load.end()
-	grants := newHistogram()
-	for _, h := range small {
-		grants.Merge(h)
-	}
+	grants := merged(small)
 	n := float64(grants.TotalCount())
-	b.serverFigures(used, n)
+	b.serverFigures(w.cost, n)
 	v := b.values
 	v["sets"] = float64(large.TotalCount())
 	if large.TotalCount() > 0 {
 		v["set50"] = ms(time.Duration(large.ValueAtPercentile(50)))
 	}
-	v["setmax"] = ms(max(open, time.Duration(large.Max())))
-	v["small"] = n / took.Seconds()
+	v["setmax"] = ms(max(w.longest, time.Duration(large.Max())))
+	v["small"] = n / w.took.Seconds()
 	v["small99"], v["smallmax"] = ms(time.Duration(grants.ValueAtPercentile(99))), ms(time.Duration(grants.Max()))
 	return nil
 }

@@ -75,21 +75,17 @@ func turns(ctx context.Context, b *bench) error {
 	if err := pause(ctx, b.Warmup); err != nil {
 		return err
 	}
-	m, err := b.start(false)
-	if err != nil {
-		return err
-	}
-	if err := all("measure"); err != nil {
-		return err
-	}
-	had, free, err := b.sample(ctx, owners)
-	if err != nil {
-		return err
-	}
-	if err := all("stop"); err != nil {
-		return err
-	}
-	used, err := m.stop()
+	var had []int
+	var free int
+	used, err := b.cost(false, func() (err error) {
+		if err := all("measure"); err != nil {
+			return err
+		}
+		if had, free, err = b.sample(ctx, owners); err != nil {
+			return err
+		}
+		return all("stop")
+	})
 	if err != nil {
 		return err
 	}

@@ -90,24 +90,15 @@ func (b *bench) pairs(ctx context.Context, pairer locker.Pairer, names []string)
 	if err := wait(b.Warmup); err != nil {
 		return err
 	}
-	m, err := b.start(false)
-	if err != nil {
-		return err
-	}
-	defer m.abandon()
-	measured := clock()
-	phase.Store(measuring)
-	if err := wait(b.Window); err != nil {
-		return err
-	}
-	for !some.Load() { // a window that is short for this machine
-		if err := wait(10 * time.Millisecond); err != nil {
-			return err
+	used, err := b.cost(false, func() error {
+		phase.Store(measuring)
+		err := wait(b.Window)
+		for err == nil && !some.Load() { // a window that is short for this machine
+			err = wait(10 * time.Millisecond)
 		}
-	}
-	phase.Store(over)
-	took := time.Duration(clock() - measured)
-	used, err := m.stop()
+		phase.Store(over)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -115,18 +106,14 @@ func (b *bench) pairs(ctx context.Context, pairer locker.Pairer, names []string)
 	if err != nil {
 		return err
 	}
-	all := newHistogram()
-	for _, h := range histograms {
-		all.Merge(h)
-	}
+	all := merged(histograms)
 	n := float64(all.TotalCount())
 	v := b.values
-	v["pairs"] = n / took.Seconds()
+	v["pairs"] = n / used.took.Seconds()
 	v["p50"], v["p99"] = us(time.Duration(all.ValueAtPercentile(50))), us(time.Duration(all.ValueAtPercentile(99)))
 	v["allocs"], v["allocated"] = used.allocs/n, used.bytes/n
-	v["cpu"] = used.cpu.Seconds() / n * 1e5
 	b.serverFigures(used, n)
-	v["servercpu"] = used.server.CPU.Seconds() / n * 1e5
+	b.secondsOf(used, n)
 	return nil
 }
 

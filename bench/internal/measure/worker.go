@@ -50,20 +50,16 @@ func (b *bench) child(ctx context.Context, command func(context.Context) *exec.C
 	ctx, cancel := context.WithCancel(ctx)
 	w = &worker{cmd: command(ctx)}
 	w.cmd.Stderr = os.Stderr
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		cancel()
-		return nil, err
+	w.in, err = w.cmd.StdinPipe()
+	out, err2 := w.cmd.StdoutPipe()
+	if err = errors.Join(err, err2); err == nil {
+		err = w.cmd.Start()
 	}
-	out, err := w.cmd.StdoutPipe()
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	w.out = bufio.NewReader(out)
-	if err := w.cmd.Start(); err != nil {
-		cancel()
-		return nil, err
-	}
 	b.onEnd = append(b.onEnd, func() {
 		w.in.Close()
 		cancel()
@@ -123,6 +119,3 @@ func Worker(in io.Reader, out io.Writer) {
 	case <-time.After(j.Spec.Limit):
 	}
 }
-
-// CPUTime is the CPU time of this process so far, user and system.
-func CPUTime() time.Duration { return cpuTime() }

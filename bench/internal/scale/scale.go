@@ -18,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-go/holdfast/bench/internal/measure"
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -157,7 +157,7 @@ func (r *Result) costs(ctx context.Context, c Config, seen *meter) error {
 	if err := until(seen.begun); err != nil {
 		return err
 	}
-	client := measure.CPUTime()
+	client := clock.CPU()
 	before, err := snapshots(ctx, c.Addrs)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (r *Result) costs(ctx context.Context, c Config, seen *meter) error {
 	if err := until(func() bool { return seen.over(c.Locks) }); err != nil {
 		return err
 	}
-	r.Client = measure.CPUTime() - client
+	r.Client = clock.CPU() - client
 	after, err := snapshots(ctx, c.Addrs)
 	for i := range after {
 		r.Server += after[i].Since(before[i]).CPU / time.Duration(len(after))
@@ -179,7 +179,7 @@ func (r *Result) pairs(ctx context.Context, c Config, m *lockmgr.Manager) error 
 	if err != nil {
 		return err
 	}
-	begin, cpu, total := time.Now(), measure.CPUTime(), make([]int, c.Hands)
+	begin, cpu, total := time.Now(), clock.CPU(), make([]int, c.Hands)
 	err = each(ctx, c.Hands, c.Hands, func(i int) error {
 		name := "pair:" + strconv.Itoa(i)
 		for time.Since(begin) < c.Pairs {
@@ -201,7 +201,7 @@ func (r *Result) pairs(ctx context.Context, c Config, m *lockmgr.Manager) error 
 	for _, n := range total {
 		r.Pairs += float64(n) / took
 	}
-	r.PairClient = (measure.CPUTime() - cpu).Seconds() / took
+	r.PairClient = (clock.CPU() - cpu).Seconds() / took
 	after, err := snapshots(ctx, c.Addrs)
 	for i := range after {
 		r.PairServer += after[i].Since(before[i]).CPU.Seconds() / took

@@ -8,6 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-go/holdfast/bench/internal/check"
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 )
 
 const (
@@ -51,7 +52,7 @@ type history struct {
 func newJudge(breaking bool) *judge {
 	j := &judge{
 		breaking: breaking, permits: check.Permits{Limit: permitLimit}, figures: map[uint32]figures{},
-		queue: make(chan history, historyQueue), began: clock(),
+		queue: make(chan history, historyQueue), began: clock.Now(),
 	}
 	j.checked.Go(j.checkHistories)
 	return j
@@ -146,13 +147,13 @@ func (j *judge) fault(format string, args ...any) {
 func (j *judge) stopped(life uint32) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.lateness.Stop(life, clock())
+	j.lateness.Stop(life, clock.Now())
 }
 
 func (j *judge) continued(life uint32) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.lateness.Continue(life, clock())
+	j.lateness.Continue(life, clock.Now())
 }
 
 // A reporter is the judge's ear for one process.

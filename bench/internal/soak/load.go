@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/check"
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -198,7 +199,7 @@ func (w *worker) serve(r *rand.Rand, x wish) {
 	w.counts[requests].Add(1)
 	w.waiting.Add(1)
 	h := &holder{w: w, r: r, wish: x}
-	asked := clock()
+	asked := clock.Now()
 	for _, it := range x.items {
 		h.accounts = append(h.accounts, check.Hold{
 			ID: uint64(w.Life)<<40 | w.lastHold.Add(1), Name: uint32(it.name), Proc: w.Life, Asked: asked, Shared: it.shared, Permits: uint16(x.permits),
@@ -349,9 +350,9 @@ type holder struct {
 
 // sample looks whether the handle is valid, and keeps account of it.
 func (h *holder) sample() (valid bool) {
-	before := clock()
+	before := clock.Now()
 	left := h.handle.Remaining()
-	after := clock()
+	after := clock.Now()
 	for i := range h.accounts {
 		valid = h.accounts[i].Sample(before, after, int64(left))
 	}
@@ -415,9 +416,9 @@ func (h *holder) read(a *check.Hold) {
 // write offers the token to the register. Late is for a holder who knows that it has lost the lock:
 // an honest one would not write, but this one was on its way.
 func (h *holder) write(a *check.Hold, late bool) {
-	x := check.Write{Hold: a.ID, Token: a.Token, Name: a.Name, Proc: a.Proc, Late: late, Before: clock()}
+	x := check.Write{Hold: a.ID, Token: a.Token, Name: a.Name, Proc: a.Proc, Late: late, Before: clock.Now()}
 	x.Accepted = h.w.registers.list[a.Name].Write(a.Token, uint64(h.w.Life)<<16|a.ID&0xffff)
-	x.After = clock()
+	x.After = clock.Now()
 	x.Valid = h.handle.Valid()
 	if x.Accepted && a.Wrote == 0 {
 		a.Wrote = x.After
@@ -479,7 +480,7 @@ func (h *holder) keep() {
 
 // lost is what a holder does that was told of its loss.
 func (h *holder) lost() {
-	saw := clock()
+	saw := clock.Now()
 	if h.lock != nil && h.w.Client == "" {
 		if h.lock.Valid() {
 			h.w.fault("%s: valid after its loss was told", h.wish)
@@ -505,14 +506,14 @@ func (h *holder) unlock() {
 	if h.wish.fenced && h.accounts[0].How != check.Lost && h.r.IntN(8) == 0 && h.sample() {
 		h.use(false)
 	}
-	before := clock()
+	before := clock.Now()
 	left := h.handle.Remaining()
-	after := clock()
+	after := clock.Now()
 	for i := range h.accounts {
 		h.accounts[i].Unlocking(before, after, int64(left))
 	}
 	err := h.handle.Unlock(context.Background())
-	ended := clock()
+	ended := clock.Now()
 	name := h.wish.String()
 	if h.handle.Valid() {
 		h.w.fault("%s: valid after its unlock", name)

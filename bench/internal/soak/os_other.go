@@ -5,7 +5,6 @@ package soak
 import (
 	"errors"
 	"os"
-	"time"
 )
 
 const supported = false
@@ -15,6 +14,5 @@ var (
 	signalCont os.Signal = os.Interrupt
 )
 
-func clock() int64                        { return time.Now().UnixNano() }
 func mapFile(string, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 func unmap([]byte)                        {}

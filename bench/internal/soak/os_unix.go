@@ -5,7 +5,6 @@ package soak
 import (
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,16 +16,6 @@ const (
 	signalStop = syscall.SIGSTOP
 	signalCont = syscall.SIGCONT
 )
-
-// clock is an instant that all processes of the machine agree on. The wall clock may be set while
-// we run.
-func clock() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return time.Now().UnixNano()
-	}
-	return t.Nano()
-}
 
 // mapFile maps a file that is to be shared by processes. The memory stays until the process ends.
 func mapFile(path string, size int) ([]byte, error) {

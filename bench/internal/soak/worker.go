@@ -19,6 +19,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/bench/internal/check"
+	"github.com/holdfast-go/holdfast/bench/internal/clock"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -233,13 +234,13 @@ func (w *worker) timers(rest <-chan struct{}) {
 	defer t.Stop()
 	<-t.C
 	for {
-		due := clock() + int64(pause)
+		due := clock.Now() + int64(pause)
 		t.Reset(pause)
 		select {
 		case <-rest:
 			return
 		case <-t.C:
-			w.records.put(record{Loss: &check.Loss{Proc: w.Life, Claim: due, Saw: clock(), Timer: true}})
+			w.records.put(record{Loss: &check.Loss{Proc: w.Life, Claim: due, Saw: clock.Now(), Timer: true}})
 		}
 	}
 }

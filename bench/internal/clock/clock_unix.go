@@ -1,6 +1,7 @@
 //go:build unix
 
-package measure
+// Package clock reads clocks of the machine.
+package clock
 
 import (
 	"syscall"
@@ -9,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock is an instant that all processes of the machine agree on. The wall clock may be set while
-// we measure.
-func clock() int64 {
+// Now is an instant that all processes of the machine agree on. The wall clock may be set while we
+// measure.
+func Now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		return time.Now().UnixNano()
@@ -19,8 +20,8 @@ func clock() int64 {
 	return t.Nano()
 }
 
-// cpuTime is the CPU time of this process so far, user and system.
-func cpuTime() time.Duration {
+// CPU is the CPU time of this process so far, user and system.
+func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
