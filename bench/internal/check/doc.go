@@ -78,9 +78,7 @@
 // # Permits
 //
 // A hold of permits has one or more of them, all for the same time. At no instant may the holds of
-// a name that believe have more permits than there are ([Permits]). The number that is held is kept
-// as a function of time, for the last half minute. An interval that comes later than that is
-// counted as unchecked.
+// a name that believe have more permits than there are ([Beliefs], with a Limit).
 //
 // Such holds are in no history. An order of grants and ends is legal if no more permits are out
 // than there are. A late grant and an early end can only help, and beliefs begin with the latest

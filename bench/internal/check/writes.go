@@ -107,6 +107,5 @@ func (w *Writes) judge(name uint32, write, reign span) *Violation {
 	}
 	w.Overlaps++
 	return &Violation{"a write was accepted while another reigned", name, fmt.Sprintf(
-		"hold %x of process %d wrote from %d to %d, hold %x of process %d reigned from %d to %d",
-		write.hold, write.proc, write.from, write.to, reign.hold, reign.proc, reign.from, reign.to)}
+		"a write of %v in the reign of %v", write, reign)}
 }

@@ -24,7 +24,7 @@ type judge struct {
 	mu       sync.Mutex
 	began    int64 // an instant, to count times from
 	beliefs  check.Beliefs
-	permits  check.Permits
+	permits  check.Beliefs
 	writes   check.Writes
 	lateness check.Lateness
 	chunks   check.Chunks
@@ -51,7 +51,7 @@ type history struct {
 
 func newJudge(breaking bool) *judge {
 	j := &judge{
-		breaking: breaking, permits: check.Permits{Limit: permitLimit}, figures: map[uint32]figures{},
+		breaking: breaking, permits: check.Beliefs{Limit: permitLimit}, figures: map[uint32]figures{},
 		queue: make(chan history, historyQueue), began: clock.Now(),
 	}
 	j.checked.Go(j.checkHistories)

@@ -48,7 +48,7 @@ func TestJudge_CountsPermits(t *testing.T) {
 	two.take(record{Open: &check.Hold{ID: 3, Proc: 2, Name: 8, Permits: 1, Asked: 5, From: 40, Seen: 45}})
 	two.dead()
 	j.finish()
-	require.Equal(t, 1, j.permits.Overruns)
+	require.Equal(t, 1, j.permits.Overlaps)
 	require.Equal(t, 1, j.violations())
 	require.Equal(t, 3, j.grants)
 	require.Zero(t, j.legal+j.illegal+j.undecided)

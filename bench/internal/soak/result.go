@@ -86,7 +86,7 @@ func lateOf(d *check.Delays) Late {
 func (j *judge) violations() int {
 	n := j.faults
 	if !j.breaking {
-		n += j.beliefs.Overlaps + j.permits.Overruns + j.writes.Overlaps + j.writes.Unjust + j.illegal + j.lateness.Early
+		n += j.beliefs.Overlaps + j.permits.Overlaps + j.writes.Overlaps + j.writes.Unjust + j.illegal + j.lateness.Early
 	}
 	return n
 }
@@ -114,7 +114,7 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 		AcceptedOverlaps: j.writes.Overlaps, UnjustRefusals: j.writes.Unjust,
 		BeliefsChecked: j.beliefs.Checked, BeliefsUnchecked: j.beliefs.Unchecked, BeliefOverlaps: j.beliefs.Overlaps,
 		PermitLimit: j.permits.Limit, PermitsMost: j.permits.Most,
-		PermitsChecked: j.permits.Checked, PermitsUnchecked: j.permits.Unchecked, PermitOverruns: j.permits.Overruns,
+		PermitsChecked: j.permits.Checked, PermitsUnchecked: j.permits.Unchecked, PermitOverruns: j.permits.Overlaps,
 		Histories: j.legal + j.illegal + j.undecided, Legal: j.legal, Illegal: j.illegal, Undecided: j.undecided,
 		ShortHistories: j.short, Operations: j.operations, SlowestHistory: j.slowest.Seconds(),
 		Left: left, Contradictions: j.faults, Told: j.told, Stacks: left.goroutineText, Schedule: schedule,

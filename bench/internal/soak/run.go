@@ -247,7 +247,7 @@ func (run *run) status(phase string, elapsed time.Duration) {
 	run.mu.Unlock()
 	j.mu.Lock()
 	s.Grants, s.Losses, s.Violations = j.grants, j.lost, j.violations()
-	s.Overlaps, s.Overruns = j.beliefs.Overlaps, j.permits.Overruns
+	s.Overlaps, s.Overruns = j.beliefs.Overlaps, j.permits.Overlaps
 	j.mu.Unlock()
 	run.Status(s)
 }
