@@ -17,11 +17,11 @@ var ceilings = []Candidate{
 	}, {
 		Name: "raw batches", Kind: Ceiling, NeedsServer: true,
 		About: "the same scripts by two senders in DoMulti batches: no waiting, no state",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return &batches{r} }),
+		Open:  onRaw(false, func(r *raw, _ Config) Locker { return &batches{r} }),
 	}, {
 		Name: "raw Do", Kind: Ceiling, NeedsServer: true,
 		About: "the same scripts, each goroutine sends its own over a connection of its own: no waiting, no state",
-		Open:  onApart(func(r *raw) Locker { return &single{r} }),
+		Open:  onRaw(true, func(r *raw, _ Config) Locker { return &single{r} }),
 	}, {
 		Name: "raw handover", Kind: Ceiling, NeedsServer: true,
 		About: "an unlock gives the lock to the client that waits and joins the line, in one script, and the grant is a message",
@@ -29,7 +29,7 @@ var ceilings = []Candidate{
 	}, {
 		Name: "2 x PING", Kind: Ceiling, NeedsServer: true, Extra: []string{"ping"},
 		About: "two round trips in place of a pair, over a connection of each goroutine: no script",
-		Open:  onApart(func(r *raw) Locker { return &pinger{r} }),
+		Open:  onRaw(true, func(r *raw, _ Config) Locker { return &pinger{r} }),
 	},
 }
 

@@ -48,21 +48,22 @@ type joint struct {
 }
 
 func openDirect(ctx context.Context, c Config) (Locker, error) {
-	r, err := openRaw(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.load(ctx, map[string]*string{ownScript("direct_acquire"): &r.acquire, ownScript("direct_release"): &r.release}); err != nil {
-		return nil, err
-	}
-	d := &direct{raw: r, names: map[string]*joint{}, channel: channelOf}
-	d.listen()
-	return d, nil
+	d := &direct{channel: channelOf}
+	return d, d.open(ctx, c, ownScript("direct_acquire"), ownScript("direct_release"))
 }
 
-func (d *direct) listen() {
+// open connects a client with the texts of its scripts.
+func (d *direct) open(ctx context.Context, c Config, acquire, release string) (err error) {
+	if d.raw, err = openRaw(ctx, c); err != nil {
+		return err
+	}
+	if err := d.load(ctx, map[string]*string{acquire: &d.acquire, release: &d.release}); err != nil {
+		return err
+	}
+	d.names = map[string]*joint{}
 	d.conn, d.hangUp = d.client.Dedicate()
 	d.conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: d.message})
+	return nil
 }
 
 // message runs on the reader of the connection.

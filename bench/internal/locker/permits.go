@@ -42,17 +42,9 @@ type counted struct {
 
 // openCounted returns a client in which a message lets as many callers try as it says, or one.
 func openCounted(ctx context.Context, c Config, counts bool) (Locker, error) {
-	r, err := openRaw(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.load(ctx, map[string]*string{ownScript("counted_acquire"): &r.acquire, ownScript("counted_release"): &r.release}); err != nil {
-		return nil, err
-	}
 	channel := func(name string) string { return "redisson_sc:{" + name + "}" }
-	s := counted{&direct{raw: r, names: map[string]*joint{}, channel: channel, counts: counts}, cmp.Or(c.Lease, rawLease), &sync.Map{}}
-	s.listen()
-	return s, nil
+	s := counted{&direct{channel: channel, counts: counts}, cmp.Or(c.Lease, rawLease), &sync.Map{}}
+	return s, s.open(ctx, c, ownScript("counted_acquire"), ownScript("counted_release"))
 }
 
 // Lock takes the only permit of a name.

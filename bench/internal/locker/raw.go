@@ -42,19 +42,15 @@ type raw struct {
 	last                       atomic.Uint64
 }
 
-func openRaw(ctx context.Context, c Config) (*raw, error) {
-	return dialRaw(ctx, c, lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{c.Addr}}))
-}
+func openRaw(ctx context.Context, c Config) (*raw, error) { return dialRaw(ctx, c, false) }
 
-// openApart is openRaw, but each call has a connection that its caller writes and reads: no goroutine
-// is woken on the way.
-func openApart(ctx context.Context, c Config) (*raw, error) {
+// dialRaw returns a client with holdfast's scripts. With apart each call has a connection that its
+// caller writes and reads: no goroutine is woken on the way.
+func dialRaw(ctx context.Context, c Config, apart bool) (*raw, error) {
 	opt := lockmgr.TuneClient(rueidis.ClientOption{InitAddress: []string{c.Addr}})
-	opt.AlwaysPipelining, opt.DisableAutoPipelining = false, true
-	return dialRaw(ctx, c, opt)
-}
-
-func dialRaw(ctx context.Context, c Config, opt rueidis.ClientOption) (*raw, error) {
+	if apart {
+		opt.AlwaysPipelining, opt.DisableAutoPipelining = false, true
+	}
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
 		return nil, err
@@ -67,19 +63,10 @@ func dialRaw(ctx context.Context, c Config, opt rueidis.ClientOption) (*raw, err
 	return r, err
 }
 
-// onRaw opens a candidate that sends its own commands over one connection.
-func onRaw(with func(*raw, Config) Locker) func(context.Context, Config) (Locker, error) {
-	return opened(openRaw, with)
-}
-
-// onApart opens a candidate whose goroutines have connections of their own.
-func onApart(with func(*raw) Locker) func(context.Context, Config) (Locker, error) {
-	return opened(openApart, func(r *raw, _ Config) Locker { return with(r) })
-}
-
-func opened(open func(context.Context, Config) (*raw, error), with func(*raw, Config) Locker) func(context.Context, Config) (Locker, error) {
+// onRaw opens a candidate that sends its own commands, over one connection or apart.
+func onRaw(apart bool, with func(*raw, Config) Locker) func(context.Context, Config) (Locker, error) {
 	return func(ctx context.Context, c Config) (Locker, error) {
-		r, err := open(ctx, c)
+		r, err := dialRaw(ctx, c, apart)
 		if err != nil {
 			return nil, err
 		}
@@ -139,10 +126,6 @@ func gaveBack(reply rueidis.RedisResult) error {
 
 var errNotHeld = errors.New("nothing was held")
 
-func (r *raw) unlock(ctx context.Context, name, owner string) error {
-	return r.client.Do(ctx, r.releaseCmd(name, owner)).Error()
-}
-
 // Close ends the client.
 func (r *raw) Close() { r.client.Close() }
 
@@ -151,7 +134,9 @@ type rawHeld struct {
 	name, owner string
 }
 
-func (h *rawHeld) Unlock(ctx context.Context) error { return h.raw.unlock(ctx, h.name, h.owner) }
+func (h *rawHeld) Unlock(ctx context.Context) error {
+	return h.raw.client.Do(ctx, h.raw.releaseCmd(h.name, h.owner)).Error()
+}
 
 // lockedRand is a seeded source for many goroutines.
 type lockedRand struct {

@@ -40,16 +40,8 @@ func (m oneSided) Write(ctx context.Context, name string) (Held, error) { return
 type singly struct{ *direct }
 
 func openSingly(ctx context.Context, c Config) (Locker, error) {
-	r, err := openRaw(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.load(ctx, map[string]*string{script.Text("readwrite_acquire"): &r.acquire, script.Text("readwrite_release"): &r.release}); err != nil {
-		return nil, err
-	}
-	s := singly{&direct{raw: r, names: map[string]*joint{}, channel: func(name string) string { return "redisson_rwlock:{" + name + "}" }, all: "01"}}
-	s.listen()
-	return s, nil
+	s := singly{&direct{channel: func(name string) string { return "redisson_rwlock:{" + name + "}" }, all: "01"}}
+	return s, s.open(ctx, c, script.Text("readwrite_acquire"), script.Text("readwrite_release"))
 }
 
 func (s singly) Lock(ctx context.Context, name string) (Held, error) { return s.Write(ctx, name) }

@@ -13,23 +13,23 @@ var wakers = []Candidate{
 	{
 		Name: "poll", Kind: Waker, NeedsServer: true, Poll: 15 * time.Millisecond,
 		About: "each waiter tries again after 5 to 15 ms",
-		Open:  onRaw(func(r *raw, c Config) Locker { return &poller{r, newRand(c.Seed)} }),
+		Open:  onRaw(false, func(r *raw, c Config) Locker { return &poller{r, newRand(c.Seed)} }),
 	}, {
 		Name: "broadcast", Kind: Waker, NeedsServer: true,
 		About: "each message makes every waiter try",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return &woken{newSubscriber(r), (*watch).news} }),
+		Open:  onRaw(false, func(r *raw, _ Config) Locker { return &woken{newSubscriber(r), (*watch).news} }),
 	}, {
 		Name: "one permit a message", Kind: Waker, NeedsServer: true,
 		About: "each message makes one waiter of each process try, as Redisson's semaphore does",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return &woken{newSubscriber(r), (*watch).permit} }),
+		Open:  onRaw(false, func(r *raw, _ Config) Locker { return &woken{newSubscriber(r), (*watch).permit} }),
 	}, {
 		Name: "one try a process", Kind: Waker, NeedsServer: true,
 		About: "each message makes the first in line of each process try",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return newLines(r, 0) }),
+		Open:  onRaw(false, func(r *raw, _ Config) Locker { return newLines(r, 0) }),
 	}, {
 		Name: "pass on in Redis", Kind: Waker, NeedsServer: true,
 		About: "the holder's process hands over to its next in line by a script, 32 times in a row at most",
-		Open:  onRaw(func(r *raw, _ Config) Locker { return newLines(r, 32) }),
+		Open:  onRaw(false, func(r *raw, _ Config) Locker { return newLines(r, 32) }),
 	},
 }
 
