@@ -54,7 +54,7 @@ func TestSoak_PassesTheLibrary(t *testing.T) {
 func TestSoak_TellsUndecidedHistories(t *testing.T) {
 	for undecided, want := range map[int]string{0: "verdict: no violation\n", 3: "verdict: no violation, 3 of 8 histories undecided\n"} {
 		var out bytes.Buffer
-		r := &soak.Result{Grants: 1, Histories: 8, Legal: 8 - undecided, Undecided: undecided}
+		r := &soak.Result{Histories: 8, Tally: soak.Tally{Grants: 1, Legal: 8 - undecided, Undecided: undecided}}
 		printVerdict(&out, r, r.Violations())
 		require.Contains(t, out.String(), want)
 	}

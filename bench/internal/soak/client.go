@@ -43,7 +43,7 @@ type breaker struct {
 func (b breaker) wrap(l *lockmgr.Lock) handle {
 	switch b.client {
 	case "careless":
-		return &careless{Lock: l}
+		return &stretched{Lock: l, by: time.Hour}
 	case "stretched":
 		return &stretched{Lock: l, by: b.lease / 2}
 	case "leaky":
@@ -74,26 +74,6 @@ func (b breaker) limit() int {
 		return permitLimit + 1
 	}
 	return permitLimit
-}
-
-// careless believes until it unlocks.
-type careless struct {
-	*lockmgr.Lock
-	over atomic.Bool
-}
-
-func (c *careless) Valid() bool           { return c.Remaining() > 0 }
-func (c *careless) Lost() <-chan struct{} { return nil }
-func (c *careless) Remaining() time.Duration {
-	if c.over.Load() {
-		return 0
-	}
-	return time.Hour
-}
-
-func (c *careless) Unlock(ctx context.Context) error {
-	c.over.Store(true)
-	return c.Lock.Unlock(ctx)
 }
 
 // stretched believes for longer than it should.

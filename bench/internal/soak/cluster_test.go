@@ -15,8 +15,7 @@ func clustered(t *testing.T, procs int) *run {
 	c.Cluster, c.Procs = true, procs
 	c.Faults, err = ParseFaults("all,breaking", true)
 	require.NoError(t, err)
-	c, err = c.complete()
-	require.NoError(t, err)
+	require.NoError(t, c.check())
 	r, end, err := prepare(c)
 	t.Cleanup(end)
 	require.NoError(t, err)
@@ -41,7 +40,7 @@ func TestFault_EachStrikesACluster(t *testing.T) {
 		require.NoError(t, r.fleet.healed(), k.name)
 	}
 	r.rest(false)
-	require.Empty(t, r.judge.told)
+	require.Empty(t, r.judge.Told)
 	l := r.left()
 	require.Empty(t, l.Keys)
 	require.Empty(t, l.Channels)
@@ -63,14 +62,20 @@ func TestSoak_OnACluster(t *testing.T) {
 }
 
 func TestConfig_OfAClusterAndOfOneServer(t *testing.T) {
-	_, err := Config{Server: "x", Acks: 1}.complete()
-	require.ErrorContains(t, err, "no replicas")
-	_, err = Config{Server: "x", Faults: []string{"migrate"}}.complete()
-	require.ErrorContains(t, err, "migrate")
-	_, err = Config{Server: "x", Cluster: true, Faults: []string{"flushall"}}.complete()
-	require.ErrorContains(t, err, "flushall")
-	_, err = Config{Server: "x", Cluster: true, Acks: 1, Faults: []string{"migrate", "kill"}}.complete()
-	require.NoError(t, err)
+	for fine, list := range map[bool][]func(*Config){
+		false: {
+			func(c *Config) { c.Acks = 1 },
+			func(c *Config) { c.Faults = []string{"migrate"} },
+			func(c *Config) { c.Cluster, c.Faults = true, []string{"flushall"} },
+		},
+		true: {func(c *Config) { c.Cluster, c.Acks, c.Faults = true, 1, []string{"migrate", "kill"} }},
+	} {
+		for i, change := range list {
+			c := valid
+			change(&c)
+			require.Equal(t, fine, c.check() == nil, "%v %d", fine, i)
+		}
+	}
 	all, err := ParseFaults("all,breaking", true)
 	require.NoError(t, err)
 	require.Contains(t, all, "crash")

@@ -1,29 +1,28 @@
 package soak
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// Config says what a run is like. The zero value of a field means its default.
+// Config says what a run is like.
 type Config struct {
-	Server   string        // path of the server's binary; no default
+	Server   string        // path of the server's binary
 	Cluster  bool          // six nodes instead of one server
 	Acks     int           // Options.Replicas.Acks of the managers; for a cluster
-	Duration time.Duration // of the load; 60 s
-	Procs    int           // worker processes; 4
-	Workers  int           // goroutines of each; 32
-	Names    int           // locks, of which a third are held for long; 8
-	Lease    time.Duration // Options.Lease of the managers; 1 s
-	Every    time.Duration // mean time between two faults; 400 ms
-	Faults   []string      // as ParseFaults returns them; none
+	Duration time.Duration // of the load
+	Procs    int           // worker processes
+	Workers  int           // goroutines of each
+	Names    int           // locks, of which a third are held for long
+	Lease    time.Duration // Options.Lease of the managers
+	Every    time.Duration // mean time between two faults
+	Faults   []string      // as ParseFaults returns them
 	Seed     uint64        // of the faults' schedule and of the load
 	Client   string        // "": holdfast. Else a broken client, see the package documentation
 
-	// Status is called some times a second with how it goes, from one goroutine.
+	// Status is called some times a second with how it goes, from one goroutine. It may be nil.
 	Status func(Status)
 }
 
@@ -36,16 +35,8 @@ const (
 	maxLease   = 5 * time.Second        // well below what package check looks back
 )
 
-func (c Config) complete() (Config, error) {
-	c.Duration = cmp.Or(c.Duration, time.Minute)
-	c.Procs = cmp.Or(c.Procs, 4)
-	c.Workers = cmp.Or(c.Workers, 32)
-	c.Names = cmp.Or(c.Names, 8)
-	c.Lease = cmp.Or(c.Lease, time.Second)
-	c.Every = cmp.Or(c.Every, 400*time.Millisecond)
-	if c.Status == nil {
-		c.Status = func(Status) {}
-	}
+// check returns an error if there is no such run.
+func (c Config) check() error {
 	within := func(what string, n, least, most int) error {
 		if n < least || n > most {
 			return fmt.Errorf("soak: %s is %d, want %d to %d", what, n, least, most)
@@ -70,7 +61,7 @@ func (c Config) complete() (Config, error) {
 	if !slices.Contains(clients, c.Client) {
 		err = errors.Join(err, fmt.Errorf("soak: no client %q, there are %q", c.Client, clients[1:]))
 	}
-	return c, err
+	return err
 }
 
 // breaking tells whether a fault of the run voids what is promised.

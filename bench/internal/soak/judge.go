@@ -29,16 +29,7 @@ type judge struct {
 	lateness check.Lateness
 	chunks   check.Chunks
 	figures  map[uint32]figures // the newest of each life
-	grants   int
-	reads    int // grants of the read side of read-write locks
-	lost     int // holds that ended by a loss
-	unclear  int // holds whose unlock had no clear answer
-	cutOff   int // holds that were open when their process was killed
-	faults   int // contradictions
-	told     []string
-
-	legal, illegal, undecided, short, operations int
-	slowest                                      time.Duration
+	Tally
 
 	queue   chan history
 	checked sync.WaitGroup
@@ -65,42 +56,42 @@ func (j *judge) checkHistories() {
 		j.mu.Lock()
 		switch v.Result {
 		case porcupine.Ok:
-			j.legal++
+			j.Legal++
 		case porcupine.Illegal:
-			j.illegal++
+			j.Illegal++
 			j.tell(v.Violation())
 		default:
-			j.undecided++
+			j.Undecided++
 		}
 		if h.short {
-			j.short++
+			j.ShortHistories++
 		}
-		j.operations += 2 * v.Holds
-		j.slowest = max(j.slowest, v.Took)
+		j.Operations += 2 * v.Holds
+		j.SlowestHistory = max(j.SlowestHistory, v.Took.Seconds())
 		j.mu.Unlock()
 	}
 }
 
 // tell keeps a violation. The mutex is held.
 func (j *judge) tell(v *check.Violation) {
-	if v != nil && len(j.told) < maxTold {
-		j.told = append(j.told, v.String())
+	if v != nil && len(j.Told) < maxTold {
+		j.Told = append(j.Told, v.String())
 	}
 }
 
 // ended takes a hold that has ended, or whose process has.
 func (j *judge) ended(h *check.Hold) {
-	j.grants++
+	j.Grants++
 	if h.Shared {
-		j.reads++
+		j.Reads++
 	}
 	switch h.How {
 	case check.Lost:
-		j.lost++
+		j.Lost++
 	case check.Unknown:
-		j.unclear++
+		j.Unclear++
 	case check.Open:
-		j.cutOff++
+		j.CutOff++
 	}
 	if h.Permits > 0 {
 		j.tell(j.permits.Add(h))
@@ -118,7 +109,7 @@ func (j *judge) send(h history) {
 	select {
 	case j.queue <- h:
 	default:
-		j.undecided++
+		j.Undecided++
 	}
 }
 
@@ -139,7 +130,7 @@ func (j *judge) finish() {
 func (j *judge) fault(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.faults++
+	j.Contradictions++
 	j.tell(&check.Violation{Kind: "contradiction", Text: fmt.Sprintf(format, args...)})
 }
 

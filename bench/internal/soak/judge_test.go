@@ -26,12 +26,12 @@ func TestJudge_CountsTheHoldsOfAKilledProcess(t *testing.T) {
 	one.dead()
 	j.finish()
 	require.Equal(t, 1, j.beliefs.Overlaps)
-	require.Equal(t, 1, j.illegal)
-	require.Equal(t, 1, j.legal)
-	require.Equal(t, 3, j.grants)
-	require.Equal(t, 1, j.cutOff)
+	require.Equal(t, 1, j.Illegal)
+	require.Equal(t, 1, j.Legal)
+	require.Equal(t, 3, j.Grants)
+	require.Equal(t, 1, j.CutOff)
 	require.Equal(t, 2, j.violations())
-	require.Len(t, j.told, 2)
+	require.Len(t, j.Told, 2)
 }
 
 // Permits are judged by how many there are, and are in no history.
@@ -50,9 +50,9 @@ func TestJudge_CountsPermits(t *testing.T) {
 	j.finish()
 	require.Equal(t, 1, j.permits.Overlaps)
 	require.Equal(t, 1, j.violations())
-	require.Equal(t, 3, j.grants)
-	require.Zero(t, j.legal+j.illegal+j.undecided)
-	require.Len(t, j.told, 1)
+	require.Equal(t, 3, j.Grants)
+	require.Zero(t, j.Legal+j.Illegal+j.Undecided)
+	require.Len(t, j.Told, 1)
 
 	forgetful := newJudge(true)
 	forgetful.permits = j.permits
@@ -67,9 +67,7 @@ func TestJudge_SumsTheNewestFiguresOfEachLife(t *testing.T) {
 		r.take(record{Figures: &figures{requests: 5, passes: 2}})
 	}
 	j.finish()
-	c, err := Config{}.complete()
-	require.NoError(t, err)
-	r := (&run{Config: c, judge: j, fleet: &fleet{nodes: []*redisServer{{Server: new(redisserver.Server)}}}}).result(nil, 1e9, Leftovers{})
+	r := (&run{Config: valid, judge: j, fleet: &fleet{nodes: []*redisServer{{Server: new(redisserver.Server)}}}}).result(nil, 1e9, Leftovers{})
 	require.Equal(t, 10, r.Requests)
 	require.Equal(t, 4, r.HandedOn)
 }

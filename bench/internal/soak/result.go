@@ -19,8 +19,8 @@ type Result struct {
 	Lease    string
 	Breaking bool // exclusion was not judged
 
-	Requests, Grants   int // a granted set counts as a grant of each of its names
-	Reads              int // of these grants, those of the read side of read-write locks
+	Tally
+	Requests           int
 	Sets, SetNames     int // granted sets, and their names
 	PermitGrants       int
 	Permits            int // of these grants
@@ -31,9 +31,6 @@ type Result struct {
 	Scripts            int // sent by all managers
 	Refused, Cancelled int // requests
 	Failed             int // for want of the server
-	Lost               int // holds that ended by a loss
-	Unclear            int // holds whose unlock had no clear answer
-	CutOff             int // holds that were seen open when their process was killed
 	LossesTold         int // to holders that watched for it
 	LossesEarly        int // of these, before the claim was over, as when the record was removed
 
@@ -58,17 +55,28 @@ type Result struct {
 	PermitsMost                                      int // of one name, held at once
 	PermitsChecked, PermitsUnchecked, PermitOverruns int
 
-	Histories, Legal, Illegal, Undecided int
-	ShortHistories                       int // of these, with fewer operations
-	Operations                           int
-	SlowestHistory                       float64 // s
+	Histories int
 
-	Left           Leftovers
-	Contradictions int
-
-	Told     []string // the first violations, in full
-	Stacks   string   `json:",omitempty"`
+	Left     Leftovers
+	Stacks   string `json:",omitempty"`
 	Schedule []Fault
+}
+
+// A Tally is what the judge counts itself.
+type Tally struct {
+	Grants  int // a granted set counts as a grant of each of its names
+	Reads   int // of these grants, those of the read side of read-write locks
+	Lost    int // holds that ended by a loss
+	Unclear int // holds whose unlock had no clear answer
+	CutOff  int // holds that were seen open when their process was killed
+
+	Legal, Illegal, Undecided int // histories
+	ShortHistories            int // of these, with fewer operations
+	Operations                int
+	SlowestHistory            float64 // s
+
+	Contradictions int
+	Told           []string // the first violations, in full
 }
 
 // Late is how late things were, in milliseconds.
@@ -84,9 +92,9 @@ func lateOf(d *check.Delays) Late {
 
 // violations counts what checkers found so far. The mutex is held.
 func (j *judge) violations() int {
-	n := j.faults
+	n := j.Contradictions
 	if !j.breaking {
-		n += j.beliefs.Overlaps + j.permits.Overlaps + j.writes.Overlaps + j.writes.Unjust + j.illegal + j.lateness.Early
+		n += j.beliefs.Overlaps + j.permits.Overlaps + j.writes.Overlaps + j.writes.Unjust + j.Illegal + j.lateness.Early
 	}
 	return n
 }
@@ -101,13 +109,13 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 			f[i] += n
 		}
 	}
-	r := &Result{
+	return &Result{
 		Server: run.fleet.name(), Seed: run.Seed, Client: run.Client, Seconds: took.Seconds(),
 		Procs: run.Procs, Workers: run.Workers, Names: run.Names, Lease: run.Lease.String(), Breaking: j.breaking,
-		Requests: int(f[requests]), Grants: j.grants, Reads: j.reads, Sets: int(f[sets]), SetNames: int(f[setNames]), PermitGrants: int(f[permitGrants]), Permits: int(f[permitsGranted]), PerSecond: float64(j.grants) / took.Seconds(),
+		Tally: j.Tally, Requests: int(f[requests]), Sets: int(f[sets]), SetNames: int(f[setNames]), PermitGrants: int(f[permitGrants]), Permits: int(f[permitsGranted]), PerSecond: float64(j.Grants) / took.Seconds(),
 		HandedOn: int(f[passes]), Crossed: j.beliefs.Crossed, Reentries: int(f[reentries]), Scripts: int(f[scriptsSent]),
 		Refused: int(f[refused]), Cancelled: int(f[cancelled]), Failed: int(f[failed]),
-		Lost: j.lost, Unclear: j.unclear, CutOff: j.cutOff, LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,
+		LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,
 		Late: lateOf(&j.lateness.Running), LateStopped: lateOf(&j.lateness.Stopped), LateTimer: lateOf(&j.lateness.Timers), LateBeyond: lateOf(&j.lateness.Beyond),
 		Faults: run.inflicted, Blows: run.blows, Failing: run.failed,
 		WritesAccepted: j.writes.Accepted, StaleRefused: j.writes.Refused, LateAccepted: j.writes.LateAccepted,
@@ -115,11 +123,9 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 		BeliefsChecked: j.beliefs.Checked, BeliefsUnchecked: j.beliefs.Unchecked, BeliefOverlaps: j.beliefs.Overlaps,
 		PermitLimit: j.permits.Limit, PermitsMost: j.permits.Most,
 		PermitsChecked: j.permits.Checked, PermitsUnchecked: j.permits.Unchecked, PermitOverruns: j.permits.Overlaps,
-		Histories: j.legal + j.illegal + j.undecided, Legal: j.legal, Illegal: j.illegal, Undecided: j.undecided,
-		ShortHistories: j.short, Operations: j.operations, SlowestHistory: j.slowest.Seconds(),
-		Left: left, Contradictions: j.faults, Told: j.told, Stacks: left.goroutineText, Schedule: schedule,
+		Histories: j.Legal + j.Illegal + j.Undecided,
+		Left:      left, Stacks: left.goroutineText, Schedule: schedule,
 	}
-	return r
 }
 
 // Violations says what was wrong, a line each. None means that all was well.

@@ -54,8 +54,7 @@ type run struct {
 // nil only if the run could not take place at all; whether all was well is for [Result.Violations]
 // to say. Nothing is left behind.
 func Run(ctx context.Context, c Config) (*Result, error) {
-	c, err := c.complete()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	r, end, err := prepare(c)
@@ -238,6 +237,9 @@ func (run *run) rest(abandon bool) {
 
 // status tells how it goes.
 func (run *run) status(phase string, elapsed time.Duration) {
+	if run.Status == nil {
+		return
+	}
 	j := run.judge
 	s := Status{Phase: phase, Elapsed: elapsed}
 	run.mu.Lock()
@@ -246,7 +248,7 @@ func (run *run) status(phase string, elapsed time.Duration) {
 	}
 	run.mu.Unlock()
 	j.mu.Lock()
-	s.Grants, s.Losses, s.Violations = j.grants, j.lost, j.violations()
+	s.Grants, s.Losses, s.Violations = j.Grants, j.Lost, j.violations()
 	s.Overlaps, s.Overruns = j.beliefs.Overlaps, j.permits.Overlaps
 	j.mu.Unlock()
 	run.Status(s)

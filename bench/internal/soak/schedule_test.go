@@ -71,26 +71,24 @@ func TestParseFaults(t *testing.T) {
 	require.ErrorContains(t, err, "killpubsub", "it says which there are")
 }
 
+var valid = Config{Duration: time.Minute, Procs: 4, Workers: 32, Names: 8, Lease: time.Second, Every: 400 * time.Millisecond}
+
 func TestConfig_IsChecked(t *testing.T) {
-	c, err := Config{}.complete()
-	require.NoError(t, err)
-	require.Equal(t, time.Minute, c.Duration)
-	for name, c := range map[string]Config{
-		"procs":    {Procs: -1},
-		"workers":  {Workers: maxWorkers + 1},
-		"names":    {Names: maxNames + 1},
-		"duration": {Duration: -1},
-		"every":    {Every: -1},
-		"lease":    {Lease: minLease - 1},
-		"faults":   {Faults: []string{"earthquake"}},
-		"client":   {Client: "holdfast"},
+	require.NoError(t, valid.check())
+	for name, change := range map[string]func(*Config){
+		"procs":    func(c *Config) { c.Procs = 0 },
+		"workers":  func(c *Config) { c.Workers = maxWorkers + 1 },
+		"names":    func(c *Config) { c.Names = maxNames + 1 },
+		"duration": func(c *Config) { c.Duration = -1 },
+		"every":    func(c *Config) { c.Every = -1 },
+		"lease":    func(c *Config) { c.Lease = minLease - 1 },
+		"faults":   func(c *Config) { c.Faults = []string{"earthquake"} },
+		"client":   func(c *Config) { c.Client = "holdfast" },
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := c.complete()
-			require.Error(t, err)
-			_, err = Run(t.Context(), c)
-			require.Error(t, err)
-		})
+		c := valid
+		change(&c)
+		_, err := Run(t.Context(), c)
+		require.Error(t, err, name)
 	}
 }
 

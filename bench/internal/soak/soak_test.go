@@ -111,7 +111,7 @@ func TestSoak_FindsABrokenClient(t *testing.T) {
 // begun returns a run whose workers are ready, without a schedule.
 func begun(t *testing.T, procs int) *run {
 	t.Helper()
-	c := redistest.Must(small(t, "all,breaking", 1, time.Minute).complete())(t)
+	c := small(t, "all,breaking", 1, time.Minute)
 	c.Procs = procs
 	r, end, err := prepare(c)
 	t.Cleanup(end)
@@ -155,7 +155,7 @@ func TestFault_EachStrikes(t *testing.T) {
 	grants := func() int {
 		r.judge.mu.Lock()
 		defer r.judge.mu.Unlock()
-		return r.judge.grants
+		return r.judge.Grants
 	}
 	was := grants()
 	require.Eventually(t, func() bool { return grants() > was }, 20*time.Second, time.Millisecond, "life goes on")
@@ -165,7 +165,7 @@ func TestWorker_EndOfItsOwnIsAViolation(t *testing.T) {
 	r := begun(t, 1)
 	r.procs[0].child.Kill()
 	r.rest(false)
-	require.Equal(t, 1, r.judge.faults, "%v", r.judge.told)
+	require.Equal(t, 1, r.judge.Contradictions, "%v", r.judge.Told)
 	require.Positive(t, r.judge.violations())
 }
 
@@ -183,7 +183,7 @@ func TestWorker_EndsWithItsInput(t *testing.T) {
 func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 	r := begun(t, 1)
 	r.rest(false)
-	require.Empty(t, r.judge.told)
+	require.Empty(t, r.judge.Told)
 	var l Leftovers
 	none := func() bool {
 		return r.probe(&l) == nil && len(l.Keys)+len(l.Permits)+len(l.Channels)+len(l.Connections) == 0
@@ -245,7 +245,7 @@ func TestSoak_FindsWhatIsLeftOnTheServer(t *testing.T) {
 }
 
 func TestViolations_EachKindCounts(t *testing.T) {
-	good := func() *Result { return &Result{Grants: 1} }
+	good := func() *Result { return &Result{Tally: Tally{Grants: 1}} }
 	require.Empty(t, good().Violations())
 	require.NotEmpty(t, (&Result{}).Violations(), "nothing was granted")
 	for name, c := range map[string]struct {
