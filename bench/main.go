@@ -123,7 +123,7 @@ func (p program) main(ctx context.Context, args []string) int {
 			if c == locker.Redisson.Name && !*java {
 				return fail(fmt.Errorf("%s is measured only with -redisson", c))
 			}
-			if _, ok := locker.ByName(c); !ok && !isMix(c) && !slices.Contains(kindTables, c) {
+			if _, ok := locker.ByName(c); !ok && !slices.Contains(measure.MixNames(), c) && !slices.Contains(kindTables, c) {
 				return fail(fmt.Errorf("no candidate %q; there are: %s; for turns: %s; and the tables of kinds: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", "), strings.Join(kindTables, ", ")))
 			}
 			z.only = append(z.only, c)

@@ -342,8 +342,6 @@ func (z sizes) wantsRedisson(command string) bool {
 	return false
 }
 
-func isMix(name string) bool { _, ok := measure.MixByName(name); return ok }
-
 func pick[T any](z sizes, full, short T) T {
 	if z.short {
 		return short

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ func (r *runner) run(ctx context.Context, p *plan) error {
 	lame := map[string]bool{}
 	for _, name := range p.candidates {
 		c, _ := locker.ByName(name)
-		if isMix(name) {
+		if slices.Contains(measure.MixNames(), name) {
 			c.Kind = locker.Holdfast
 		}
 		p.table.Rows = append(p.table.Rows, &result.Row{Candidate: name, Kind: string(c.Kind), About: c.About})

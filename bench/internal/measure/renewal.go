@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/bench/internal/locker"
 	"github.com/holdfast-go/holdfast/bench/internal/result"
@@ -32,7 +33,7 @@ func renewal(ctx context.Context, b *bench) error {
 	}
 	held := make([]locker.Held, b.Locks)
 	before := memory()
-	if err := spread(ctx, len(names), func(i int) (err error) {
+	if err := Each(ctx, hands, len(names), func(i int) (err error) {
 		held[i], err = b.locker.Lock(ctx, names[i])
 		return err
 	}); err != nil {
@@ -46,7 +47,7 @@ func renewal(ctx context.Context, b *bench) error {
 	}
 	b.onEnd = append(b.onEnd, func() {
 		ctx := context.WithoutCancel(ctx)
-		_ = spread(ctx, len(held), func(i int) error { return held[i].Unlock(ctx) })
+		_ = Each(ctx, hands, len(held), func(i int) error { return held[i].Unlock(ctx) })
 	})
 	return nil
 }
@@ -76,31 +77,17 @@ func (b *bench) allHeld() error {
 	return nil
 }
 
-// spread calls f for 0..n-1 from several goroutines and returns the first error.
-func spread(ctx context.Context, n int, f func(int) error) error {
-	var wg sync.WaitGroup
-	errs := make(chan error, hands)
-	for h := range hands {
-		wg.Go(func() {
-			for i := h; i < n; i += hands {
-				err := f(i)
-				if err == nil {
-					err = ctx.Err()
-				}
-				if err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
+// Each calls f for 0 to n-1 on some goroutines, and returns the first error.
+func Each(ctx context.Context, hands, n int, f func(int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(hands)
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error { return f(i) })
 	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
+	return g.Wait()
 }
 
 // A footprint is what the process holds on to.

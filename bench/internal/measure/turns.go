@@ -31,19 +31,21 @@ var TurnsFigures = []result.Figure{
 // turns has each process of a mix take the lock again and again. Meanwhile this process asks the
 // server, at random instants, whose record there is.
 func turns(ctx context.Context, b *bench) error {
-	mix, ok := MixByName(b.Candidate)
-	if !ok {
+	all := mixes()
+	i := slices.IndexFunc(all, func(m mix) bool { return m.String() == b.Candidate })
+	if i < 0 {
 		return fmt.Errorf("no mix %q", b.Candidate)
 	}
+	mix := all[i]
 	conn, err := server.Dial(ctx, b.Addr)
 	if err != nil {
 		return err
 	}
 	b.conn = conn
 	b.onEnd = append(b.onEnd, conn.Close)
-	workers := make([]*worker, len(mix.Procs))
-	owners := make([]string, len(mix.Procs))
-	for i, p := range mix.Procs {
+	workers := make([]*worker, len(mix))
+	owners := make([]string, len(mix))
+	for i, p := range mix {
 		s, err := b.turnSpec(ctx, p)
 		if err != nil {
 			return err
@@ -61,7 +63,7 @@ func turns(ctx context.Context, b *bench) error {
 			return fmt.Errorf("process %d has no record: %w", i+1, err)
 		}
 	}
-	all := func(command string) error {
+	tell := func(command string) error {
 		for _, w := range workers {
 			if err := w.tell(command); err != nil {
 				return err
@@ -69,7 +71,7 @@ func turns(ctx context.Context, b *bench) error {
 		}
 		return nil
 	}
-	if err := all("go"); err != nil {
+	if err := tell("go"); err != nil {
 		return err
 	}
 	if err := pause(ctx, b.Warmup); err != nil {
@@ -78,13 +80,13 @@ func turns(ctx context.Context, b *bench) error {
 	var had []int
 	var free int
 	used, err := b.cost(false, func() (err error) {
-		if err := all("measure"); err != nil {
+		if err := tell("measure"); err != nil {
 			return err
 		}
 		if had, free, err = b.sample(ctx, owners); err != nil {
 			return err
 		}
-		return all("stop")
+		return tell("stop")
 	})
 	if err != nil {
 		return err
@@ -105,15 +107,15 @@ func turns(ctx context.Context, b *bench) error {
 }
 
 // turnSpec is what the worker of a process is told.
-func (b *bench) turnSpec(ctx context.Context, p TurnProc) (s Spec, err error) {
+func (b *bench) turnSpec(ctx context.Context, p turnProc) (s Spec, err error) {
 	s = b.Spec
-	s.Candidate, s.Waiters = p.Candidate, p.Callers
-	if p.Delay > 0 {
-		if s.Addr, err = b.far(ctx, p.Delay); err != nil {
+	s.Candidate, s.Waiters = p.candidate, p.callers
+	if p.delay > 0 {
+		if s.Addr, err = b.far(ctx, p.delay); err != nil {
 			return s, err
 		}
 	}
-	if p.Deaf {
+	if p.deaf {
 		s.User = "deaf"
 		if _, err := b.conn.Do("ACL", "SETUSER", s.User, "reset", "on", ">"+s.User, "~*", "&*", "+@all", "-subscribe"); err != nil {
 			return s, err

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/bench/internal/clock"
+	"github.com/holdfast-go/holdfast/bench/internal/measure"
 	"github.com/holdfast-go/holdfast/bench/internal/server"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
@@ -123,7 +124,7 @@ func Run(ctx context.Context, c Config) (r Result, err error) {
 		return r, err
 	}
 	begin := time.Now()
-	if err := each(ctx, c.Hands, c.Locks, func(i int) error {
+	if err := measure.Each(ctx, c.Hands, c.Locks, func(i int) error {
 		_, err := m.Lock(ctx, "scale:"+strconv.Itoa(i))
 		return err
 	}); err != nil {
@@ -180,7 +181,7 @@ func (r *Result) pairs(ctx context.Context, c Config, m *lockmgr.Manager) error 
 		return err
 	}
 	begin, cpu, total := time.Now(), clock.CPU(), make([]int, c.Hands)
-	err = each(ctx, c.Hands, c.Hands, func(i int) error {
+	err = measure.Each(ctx, c.Hands, c.Hands, func(i int) error {
 		name := "pair:" + strconv.Itoa(i)
 		for time.Since(begin) < c.Pairs {
 			l, err := m.Lock(ctx, name)
@@ -214,7 +215,7 @@ func (r *Result) pairs(ctx context.Context, c Config, m *lockmgr.Manager) error 
 func probe(ctx context.Context, c Config, m *lockmgr.Manager, seen *meter) (all []span, err error) {
 	var mu sync.Mutex
 	deadline := time.Now().Add(c.Lease)
-	err = each(ctx, len(c.Addrs), len(c.Addrs), func(i int) error {
+	err = measure.Each(ctx, len(c.Addrs), len(c.Addrs), func(i int) error {
 		var own []span
 		name := "probe:" + strconv.Itoa(i)
 		var end time.Time
@@ -277,17 +278,4 @@ func snapshots(ctx context.Context, addrs []string) (all []server.Snapshot, err 
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-// each calls f for 0 to n-1 on some goroutines, and returns the first error.
-func each(ctx context.Context, hands, n int, f func(int) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(hands)
-	for i := range n {
-		if ctx.Err() != nil {
-			break
-		}
-		g.Go(func() error { return f(i) })
-	}
-	return g.Wait()
 }
