@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/holdfast-go/holdfast/bench/internal/result"
 )
@@ -95,11 +94,11 @@ func sans(size vg.Length) font.Font {
 
 func (c *chart) id() string { return c.table.ID + "-" + c.figure.Key }
 
-func (c *chart) draw(canvas vg.CanvasSizer) error {
+func (c *chart) draw(canvas vg.CanvasSizer) {
 	p := newPlot(titleOf(c.figure) + "\n" + c.table.Title)
-	names := make([]string, len(c.rows))
+	names, kinds := make([]string, len(c.rows)), make([]string, len(c.rows))
 	for i, r := range c.rows {
-		names[len(c.rows)-1-i] = r.name // the first on top
+		names[len(c.rows)-1-i], kinds[i] = r.name, r.kind // the first on top
 	}
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(c.rows))-0.4
@@ -107,20 +106,7 @@ func (c *chart) draw(canvas vg.CanvasSizer) error {
 	c.scale(p)
 	p.Add(grid{}, dots{c})
 
-	area := draw.New(canvas)
-	area.SetColor(paper)
-	area.Fill(area.Rectangle.Path())
-	p.Draw(draw.Crop(area, 4, -12, 0.52*vg.Inch, -6))
-	// Not the plot's own label: it would take its width off the axis.
-	title := style(10, ink)
-	title.XAlign = draw.XCenter
-	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, c.axisTitle())
-	kinds := make([]string, len(c.rows))
-	for i, r := range c.rows {
-		kinds[i] = r.kind
-	}
-	legend(draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0), kinds)
-	return nil
+	frame(canvas, p, 12, c.axisTitle(), kinds)
 }
 
 // newPlot returns a plot without axes.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -85,9 +86,14 @@ func (c *curve) id() string { return c.point.Curve + "-" + c.figure.Key }
 
 func (c *curve) height() vg.Length { return 4.6 * vg.Inch }
 
-func (c *curve) draw(canvas vg.CanvasSizer) error {
+func (c *curve) draw(canvas vg.CanvasSizer) {
 	p := newPlot(titleOf(c.figure) + "\n" + c.point.Curve)
-	low, high := c.span()
+	low, high := math.Inf(1), 0.0
+	for _, l := range c.lines {
+		for _, s := range l.points {
+			low, high = min(low, s.min), max(high, s.max)
+		}
+	}
 	p.Y.Min, p.Y.Max, p.Y.Scale, p.Y.Tick.Marker = low/1.2, high*1.2, plot.LogScale{}, plot.TickerFunc(fineTicks)
 	if c.places[0] > 0 {
 		p.X.Scale = plot.LogScale{}
@@ -101,20 +107,12 @@ func (c *curve) draw(canvas vg.CanvasSizer) error {
 		}
 		return ticks
 	})
-	p.Add(grid{}, levels{}, strokes{c})
-	area := draw.New(canvas)
-	area.SetColor(paper)
-	area.Fill(area.Rectangle.Path())
-	p.Draw(draw.Crop(area, 4, -namesWidth, 0.52*vg.Inch, -6))
-	title := style(10, ink)
-	title.XAlign = draw.XCenter
-	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, c.point.Over+"; upwards: "+measureOf(c.figure)+"; log scales")
+	p.Add(grid{both: true}, strokes{c})
 	kinds := make([]string, len(c.lines))
 	for i, l := range c.lines {
 		kinds[i] = l.kind
 	}
-	legend(draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0), kinds)
-	return nil
+	frame(canvas, p, namesWidth, c.point.Over+"; upwards: "+measureOf(c.figure)+"; log scales", kinds)
 }
 
 // fineTicks has a label at 1, 2 and 5 of each decade.
@@ -128,29 +126,6 @@ func fineTicks(low, high float64) []plot.Tick {
 		}
 	}
 	return ticks
-}
-
-// levels draws a line at each labelled tick of the upright axis.
-type levels struct{}
-
-func (levels) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
-	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-		if t.Label != "" {
-			c.StrokeLine2(draw.LineStyle{Color: pale, Width: 0.6}, c.Min.X, y(t.Value), c.Max.X, y(t.Value))
-		}
-	}
-}
-
-// span returns the least and the largest value.
-func (c *curve) span() (low, high float64) {
-	low = math.Inf(1)
-	for _, l := range c.lines {
-		for _, s := range l.points {
-			low, high = min(low, s.min), max(high, s.max)
-		}
-	}
-	return low, high
 }
 
 // The names of the lines stand to the right of them.
@@ -187,15 +162,7 @@ func (s strokes) Plot(c draw.Canvas, p *plot.Plot) {
 		end := path[len(path)-1].Y
 		names = append(names, name{l, end, end})
 	}
-	slices.SortFunc(names, func(a, b name) int {
-		switch {
-		case a.ends < b.ends:
-			return -1
-		case a.ends > b.ends:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(names, func(a, b name) int { return cmp.Compare(a.ends, b.ends) })
 	for i := range names {
 		if i > 0 {
 			names[i].at = max(names[i].at, names[i-1].at+nameHeight)

@@ -22,8 +22,8 @@ var looks = []look{
 	{"holdfast", "holdfast", color.RGBA{0, 114, 178, 255}, draw.CircleGlyph{}},
 	{"waker", "same scripts, other waking", color.RGBA{230, 159, 0, 255}, draw.PyramidGlyph{}},
 	{"peer", "other libraries", color.RGBA{213, 94, 0, 255}, draw.BoxGlyph{}},
-	{"ceiling", "ceilings", color.RGBA{90, 90, 90, 255}, diamond{}},
-	{"", "other ways", color.RGBA{0, 158, 115, 255}, wedge{}}, // of all other kinds
+	{"ceiling", "ceilings", color.RGBA{90, 90, 90, 255}, diamond},
+	{"", "other ways", color.RGBA{0, 158, 115, 255}, wedge}, // of all other kinds
 }
 
 var (
@@ -45,44 +45,39 @@ func style(size vg.Length, c color.Color) text.Style {
 	return text.Style{Color: c, Font: sans(size), XAlign: draw.XLeft, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
 }
 
-// diamond is a filled square on its corner.
-type diamond struct{}
+// A polygon is a filled shape. Its corners are in radii.
+type polygon []vg.Point
 
-func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+var (
+	diamond = polygon{{X: -1.2}, {Y: 1.2}, {X: 1.2}, {Y: -1.2}}
+	wedge   = polygon{{X: -1.2, Y: 0.84}, {X: 1.2, Y: 0.84}, {Y: -1.2}} // points down
+)
+
+func (g polygon) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	var p vg.Path
-	r := s.Radius * 1.2
-	p.Move(vg.Point{X: at.X - r, Y: at.Y})
-	p.Line(vg.Point{X: at.X, Y: at.Y + r})
-	p.Line(vg.Point{X: at.X + r, Y: at.Y})
-	p.Line(vg.Point{X: at.X, Y: at.Y - r})
+	p.Move(at.Add(g[0].Scale(s.Radius)))
+	for _, corner := range g[1:] {
+		p.Line(at.Add(corner.Scale(s.Radius)))
+	}
 	p.Close()
 	c.SetColor(s.Color)
 	c.Fill(p)
 }
 
-// wedge is a filled triangle that points down.
-type wedge struct{}
+// grid draws a line at each labelled tick of the level axis, or of both.
+type grid struct{ both bool }
 
-func (wedge) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	var p vg.Path
-	r := s.Radius * 1.2
-	p.Move(vg.Point{X: at.X - r, Y: at.Y + r*0.7})
-	p.Line(vg.Point{X: at.X + r, Y: at.Y + r*0.7})
-	p.Line(vg.Point{X: at.X, Y: at.Y - r})
-	p.Close()
-	c.SetColor(s.Color)
-	c.Fill(p)
-}
-
-// grid draws a line at each labelled tick.
-type grid struct{}
-
-func (grid) Plot(c draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&c)
+func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	line := draw.LineStyle{Color: pale, Width: 0.6}
 	for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
 		if t.Label != "" {
-			at := x(t.Value)
-			c.StrokeLine2(draw.LineStyle{Color: pale, Width: 0.6}, at, c.Min.Y, at, c.Max.Y)
+			c.StrokeLine2(line, x(t.Value), c.Min.Y, x(t.Value), c.Max.Y)
+		}
+	}
+	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
+		if g.both && t.Label != "" {
+			c.StrokeLine2(line, c.Min.X, y(t.Value), c.Max.X, y(t.Value))
 		}
 	}
 }
@@ -121,7 +116,21 @@ func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// legend says what the marks mean, for the kinds that are there.
+// frame draws a plot, the title below it and the legend of the kinds that are there. names is the
+// room to the right of the plot.
+func frame(canvas vg.CanvasSizer, p *plot.Plot, names vg.Length, below string, kinds []string) {
+	area := draw.New(canvas)
+	area.SetColor(paper)
+	area.Fill(area.Rectangle.Path())
+	p.Draw(draw.Crop(area, 4, -names, 0.52*vg.Inch, -6))
+	// Not the plot's own label: it would take its width off the axis.
+	title := style(10, ink)
+	title.XAlign = draw.XCenter
+	area.FillText(title, vg.Point{X: area.Center().X, Y: 0.42 * vg.Inch}, below)
+	legend(draw.Crop(area, 0.2*vg.Inch, 0, 0.05*vg.Inch, 0), kinds)
+}
+
+// legend says what the marks mean.
 func legend(area draw.Canvas, kinds []string) {
 	at := vg.Point{X: area.Min.X, Y: area.Min.Y + 8}
 	for _, l := range looks {

@@ -13,7 +13,7 @@ import (
 type picture interface {
 	id() string // unique in a run
 	height() vg.Length
-	draw(canvas vg.CanvasSizer) error
+	draw(canvas vg.CanvasSizer)
 }
 
 // fileName is the name of a picture's file, without the suffix.
@@ -23,18 +23,14 @@ func fileName(p picture) string {
 
 func svg(p picture, w io.Writer) error {
 	canvas := vgsvg.New(chartWidth, p.height())
-	if err := p.draw(canvas); err != nil {
-		return err
-	}
+	p.draw(canvas)
 	_, err := canvas.WriteTo(w)
 	return err
 }
 
 func png(p picture, w io.Writer) error {
 	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, p.height()), vgimg.UseDPI(110))
-	if err := p.draw(canvas); err != nil {
-		return err
-	}
+	p.draw(canvas)
 	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
 }
