@@ -137,7 +137,6 @@ func printVerdict(w io.Writer, r *soak.Result, violations []string) {
 	late("  late by", r.Late)
 	late("  after a SIGSTOP", r.LateStopped)
 	late("  a plain timer", r.LateTimer)
-	late("  beyond the timer", r.LateBeyond)
 	row("faults", "%s", faultCounts(r))
 	row("writes", "%s accepted, %s of them late", report.Whole(r.WritesAccepted), report.Whole(r.LateAccepted))
 	row("stale writes refused", "%s", report.Whole(r.StaleRefused))

@@ -2,7 +2,6 @@ package check
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -25,17 +24,10 @@ type Lateness struct {
 	Running Delays // the process was not stopped from the claim's end to the signal
 	Stopped Delays // it was stopped in between
 	Timers  Delays // plain timers of processes that were not stopped
-	Beyond  Delays // Running, less the time in which a plain timer of the process was late too
 	Early   int    // told before the claim was over: closed, or removed
 
-	stops   map[uint32][]stop
-	starved map[uint32][]stop // when plain timers were late
-	pending map[uint32][]Loss // until the timers of their time are known
+	stops map[uint32][]stop
 }
-
-// Starved times are kept for so long, in nanoseconds: timers are reported in order, at most one
-// pause of them after a loss.
-const starvedFor = 10e9
 
 // Delays are how late things were. The zero value is ready.
 type Delays struct {
@@ -89,65 +81,27 @@ func (l *Lateness) Continue(proc uint32, to int64) {
 	}
 }
 
-// Add counts a loss. Those of one process have to come in order, timers among them.
+// Add counts a loss, or a timer.
 func (l *Lateness) Add(x Loss) {
-	late, stopped := less(x.Saw-x.Claim, x, l.stops[x.Proc])
+	late, stopped := less(x, l.stops[x.Proc])
 	switch {
 	case x.Timer:
 		if !stopped {
 			l.Timers.add(late)
 		}
-		l.timer(x)
 	case x.Saw <= x.Claim:
 		l.Early++
 	case stopped:
 		l.Stopped.add(late)
 	default:
 		l.Running.add(late)
-		if l.pending == nil {
-			l.pending = map[uint32][]Loss{}
-		}
-		l.pending[x.Proc] = append(l.pending[x.Proc], x)
 	}
 }
 
-// timer keeps when a timer was late, and settles the losses before its end.
-func (l *Lateness) timer(x Loss) {
-	if l.starved == nil {
-		l.starved = map[uint32][]stop{}
-	}
-	all := append(l.starved[x.Proc], stop{x.Claim, x.Saw})
-	for len(all) > 0 && all[0].to < x.Saw-starvedFor {
-		all = all[1:]
-	}
-	l.starved[x.Proc] = all
-	l.settle(x.Proc, x.Saw)
-}
-
-func (l *Lateness) settle(proc uint32, until int64) {
-	if len(l.pending[proc]) == 0 {
-		return
-	}
-	l.pending[proc] = slices.DeleteFunc(l.pending[proc], func(x Loss) bool {
-		if x.Saw > until {
-			return false
-		}
-		late, _ := less(x.Saw-x.Claim, x, l.starved[proc])
-		l.Beyond.add(late)
-		return true
-	})
-}
-
-// Finish settles what still waits for a timer.
-func (l *Lateness) Finish() {
-	for proc := range l.pending {
-		l.settle(proc, math.MaxInt64)
-	}
-}
-
-// less takes off the time of a loss that lies within stops, and tells whether there was any.
-func less(late int64, x Loss, stops []stop) (int64, bool) {
-	found := false
+// less returns how late a loss was without the time that lies within stops, and whether there was
+// any.
+func less(x Loss, stops []stop) (late int64, found bool) {
+	late = x.Saw - x.Claim
 	for _, s := range stops {
 		if both := min(s.to, x.Saw) - max(s.from, x.Claim); both > 0 {
 			late -= both

@@ -42,26 +42,3 @@ func TestLateness_NotOfAStoppedProcess(t *testing.T) {
 	l.Add(Loss{Proc: 1, Claim: 400 * ms, Saw: 401 * ms})
 	require.EqualValues(t, 2, l.Running.N(), "it was not stopped then")
 }
-
-// A process that gets no processor is late with everything. What is left is what the lock added.
-func TestLateness_WithoutThatOfTheTimer(t *testing.T) {
-	timer := func(claim, saw int64) Loss { return Loss{Proc: 1, Claim: claim * ms, Saw: saw * ms, Timer: true} }
-	var l Lateness
-	l.Add(timer(90, 95))
-	l.Add(Loss{Proc: 1, Claim: 100 * ms, Saw: 160 * ms})
-	require.Zero(t, l.Beyond.N(), "the timer that was due meanwhile has not been heard of")
-	l.Add(timer(110, 158))
-	require.Zero(t, l.Beyond.N())
-	l.Add(timer(161, 162))
-	require.EqualValues(t, 1, l.Beyond.N())
-	require.EqualValues(t, 12*ms, l.Beyond.Max)
-	require.EqualValues(t, 60*ms, l.Running.Max)
-
-	l.Add(Loss{Proc: 2, Claim: 100 * ms, Saw: 130 * ms})
-	l.Add(timer(200, 201))
-	require.EqualValues(t, 1, l.Beyond.N(), "another process'")
-	l.Finish()
-	require.EqualValues(t, 30*ms, l.Beyond.Max, "no timer was late")
-	l.Add(timer(int64(20*time.Second)/ms, int64(20*time.Second)/ms))
-	require.Len(t, l.starved[1], 1, "old ones are forgotten")
-}

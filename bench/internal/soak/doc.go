@@ -81,8 +81,7 @@
 // dies by itself, does not come to rest, or leaves goroutines; when keys other than counters,
 // channels or connections are left after the longest lease; when not all permits are free by then,
 // or a counter says something else; or when nothing was granted at all. Lateness is told, not
-// judged: it depends on the machine. That of a plain timer in the same processes stands beside it,
-// and what is left when the time is taken off in which the timer was late as well.
+// judged: it depends on the machine. That of a plain timer in the same processes stands beside it.
 //
 // A process that is killed takes with it what it had not reported: some milliseconds of holds.
 // Leaving out whole holds makes no legal history illegal.

@@ -117,7 +117,6 @@ func (j *judge) send(h history) {
 func (j *judge) finish() {
 	j.mu.Lock()
 	rest := j.chunks.Rest()
-	j.lateness.Finish()
 	j.mu.Unlock()
 	for _, holds := range rest {
 		j.queue <- history{holds, len(holds) < check.HoldsPerHistory}

@@ -37,7 +37,6 @@ type Result struct {
 	Late        Late // losses, after the claim's end
 	LateStopped Late // those of processes that were stopped meanwhile, from where they went on
 	LateTimer   Late // plain timers of the same processes, for comparison
-	LateBeyond  Late // losses, less the time in which such a timer was late too: what the lock added
 
 	Faults  map[string]int // by kind
 	Blows   map[string]int // what they hit: connections, replies, messages
@@ -116,7 +115,7 @@ func (run *run) result(schedule []Fault, took time.Duration, left Leftovers) *Re
 		HandedOn: int(f[passes]), Crossed: j.beliefs.Crossed, Reentries: int(f[reentries]), Scripts: int(f[scriptsSent]),
 		Refused: int(f[refused]), Cancelled: int(f[cancelled]), Failed: int(f[failed]),
 		LossesTold: int(j.lateness.Running.N()+j.lateness.Stopped.N()) + j.lateness.Early, LossesEarly: j.lateness.Early,
-		Late: lateOf(&j.lateness.Running), LateStopped: lateOf(&j.lateness.Stopped), LateTimer: lateOf(&j.lateness.Timers), LateBeyond: lateOf(&j.lateness.Beyond),
+		Late: lateOf(&j.lateness.Running), LateStopped: lateOf(&j.lateness.Stopped), LateTimer: lateOf(&j.lateness.Timers),
 		Faults: run.inflicted, Blows: run.blows, Failing: run.failed,
 		WritesAccepted: j.writes.Accepted, StaleRefused: j.writes.Refused, LateAccepted: j.writes.LateAccepted,
 		AcceptedOverlaps: j.writes.Overlaps, UnjustRefusals: j.writes.Unjust,
