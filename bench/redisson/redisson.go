@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/child"
 )
 
 // Version is the version that is measured. It is also that of pom.xml.
@@ -108,27 +106,10 @@ func build(ctx context.Context, cache, folder string) error {
 
 // run runs a command to its end, or to that of ctx, and returns what it has printed.
 func run(ctx context.Context, dir, name string, args ...string) (string, error) {
-	// Not a pipe: children of the command would keep it open.
-	file, err := os.CreateTemp("", "holdfast-bench-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, file, file
-	p, err := child.Start(cmd)
-	if err != nil {
-		return "", err
-	}
-	select {
-	case <-p.Done():
-		err = p.Err()
-	case <-ctx.Done():
-		p.Kill()
-		err = ctx.Err()
-	}
-	text, _ := os.ReadFile(file.Name())
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.WaitDelay = time.Second // its children hold the same pipe
+	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
 

@@ -118,12 +118,7 @@ type Sample struct {
 // same state, and the median is that of the ratios. Samples with a problem do not count: their
 // figures say when the watchdog came, not how fast anything is.
 func (t *Table) Finish(base string) {
-	var reference *Row
-	for _, r := range t.Rows {
-		if r.Candidate == base {
-			reference = r
-		}
-	}
+	reference := t.row(base)
 	for _, r := range t.Rows {
 		r.Summary, r.Ratio = map[string]stats.Summary{}, map[string]stats.Summary{}
 		for _, f := range t.Figures {
