@@ -71,17 +71,18 @@ func TestCommand_EachInSmall(t *testing.T) {
 		only    string
 		figures []string
 	}{
-		"fanout":        {"holdfast,poll,broadcast,one permit a message,one try a process,pass on in Redis,redsync tuned,bsm/redislock tuned,sync.Mutex", []string{"drain", "wait99", "heap"}},
-		"processes":     {"holdfast,one try a process", []string{"drain", "least", "streak", "across", "crossed"}},
-		"uncontended":   {"holdfast,raw batches,raw Do,2 x PING", []string{"pairs", "p50", "allocs"}},
-		"renewal":       {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
-		"idle":          {"holdfast,poll", []string{"commands", "goroutines"}},
-		"release":       {"holdfast,one permit a message,raw handover", []string{"p50", "trips50", "ping"}},
-		"kinds":         {"plain lock for all,one hold a reader", []string{"reads", "commands", "writes", "writemax"}},
-		"kinds sets":    {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
-		"kinds permits": {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands", "least", "most"}},
-		"kinds fair":    {"plain lock,one channel a waiter", []string{"commands", "cpu"}},
-		"turns":         {"1 + 1,3 + direct 50,25 + 25 far off", []string{"first", "least", "gap", "grants"}},
+		"fanout":         {"holdfast,poll,broadcast,one permit a message,one try a process,pass on in Redis,redsync tuned,bsm/redislock tuned,sync.Mutex", []string{"drain", "wait99", "heap"}},
+		"processes":      {"holdfast,one try a process", []string{"drain", "least", "streak", "across", "crossed"}},
+		"uncontended":    {"holdfast,raw batches,raw Do,2 x PING", []string{"pairs", "p50", "allocs"}},
+		"renewal":        {"holdfast,bsm/redislock", []string{"commands", "goroutines"}},
+		"idle":           {"holdfast,poll", []string{"commands", "goroutines"}},
+		"release":        {"holdfast,one permit a message,raw handover", []string{"p50", "trips50", "ping"}},
+		"kinds":          {"plain lock for all,one hold a reader", []string{"reads", "commands", "writes", "writemax"}},
+		"kinds holdfast": {"holdfast", []string{"commands"}},
+		"kinds sets":     {"Lock one by one,LockAsync of each,bsm/redislock", []string{"pairs", "p50", "commands"}},
+		"kinds permits":  {"one command a permit,one try a message", []string{"grants", "wait99", "without", "commands", "least", "most"}},
+		"kinds fair":     {"plain lock,one channel a waiter", []string{"commands", "cpu"}},
+		"turns":          {"1 + 1,3 + direct 50,25 + 25 far off", []string{"first", "least", "gap", "grants"}},
 	} {
 		t.Run(command, func(t *testing.T) {
 			command, _, _ := strings.Cut(command, " ")
@@ -98,27 +99,6 @@ func TestCommand_EachInSmall(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The tables of kinds have holdfast itself.
-func TestKinds_OfHoldfast(t *testing.T) {
-	_, run := bench(t, program{measure: hurried}, "kinds", "-only", "holdfast", "-waiters", "40")
-	require.Len(t, run.Tables, 12)
-	for i, figures := range [][]string{
-		{"reads", "writes", "commands"}, {"reads", "writes", "commands"}, {"reads", "holdsmax", "commands"},
-		{"pairs", "p50", "commands"}, {"pairs", "p50", "commands"}, {"small", "setmax", "commands"},
-		{"grants", "wait50", "commands"}, {"grants", "wait50", "commands"},
-		{"inuse", "waitmax", "commands"}, {"inuse", "least", "most"},
-		{"drain", "handoff", "joining", "disorder"}, {"drain", "handoff", "joining", "disorder"},
-	} {
-		require.Len(t, run.Tables[i].Rows, 1)
-		row := run.Tables[i].Rows[0]
-		n, why := row.Problems()
-		require.Zero(t, n, why)
-		for _, f := range figures {
-			require.Contains(t, row.Samples[0].Values, f, run.Tables[i].ID)
-		}
 	}
 }
 
@@ -240,7 +220,6 @@ func TestRedisson_LeftOut(t *testing.T) {
 	}
 }
 
-// It is in the tables that a JVM takes part in, and in no others.
 // A chart is named by its figure and its table, and no two have one name. Figures of one table have
 // names of their own.
 func TestPlans_NamesAreUnique(t *testing.T) {
@@ -283,6 +262,7 @@ func TestPlans_ShortLeavesOutWhatItCanNotMeasure(t *testing.T) {
 	}
 }
 
+// Redisson is in the tables that a JVM takes part in, and in no others.
 func TestRedisson_Plans(t *testing.T) {
 	z := sizes{java: &redisson.Program{Java: "java", ClassPath: "path"}}
 	with := map[string]int{}

@@ -8,6 +8,7 @@ package locker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/redisson"
@@ -125,16 +126,7 @@ var Redisson = Candidate{
 
 // All returns every candidate but Redisson, in the order of the tables.
 func All() []Candidate {
-	var all []Candidate
-	all = append(all, holdfast)
-	all = append(all, wakers...)
-	all = append(all, peers...)
-	all = append(all, neighbours...)
-	all = append(all, sided...)
-	all = append(all, several...)
-	all = append(all, counters...)
-	all = append(all, ordered...)
-	return append(all, ceilings...)
+	return slices.Concat([]Candidate{holdfast}, wakers, peers, neighbours, sided, several, counters, ordered, ceilings)
 }
 
 // ByName returns a candidate.
@@ -151,10 +143,8 @@ func ByName(name string) (Candidate, bool) {
 func Names(kinds ...Kind) []string {
 	var names []string
 	for _, c := range All() {
-		for _, k := range kinds {
-			if c.Kind == k {
-				names = append(names, c.Name)
-			}
+		if slices.Contains(kinds, c.Kind) {
+			names = append(names, c.Name)
 		}
 	}
 	return names

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net"
 	"runtime"
-	"sync"
 	"time"
 )
 
@@ -26,12 +25,12 @@ func (b *bench) far(ctx context.Context, delay time.Duration) (addr string, err 
 // runtime, for a while: with few of them, connections would wait for each other.
 func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
 	runtime.GOMAXPROCS(relayProcs)
-	r, err := newRelay(b.Addr, b.Delay)
+	l, err := listen(b.Addr, b.Delay)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	if err := answer.Encode(r.addr()); err != nil {
+	defer l.Close()
+	if err := answer.Encode(l.Addr().String()); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -41,53 +40,29 @@ func (b *bench) relay(ctx context.Context, answer *json.Encoder) error {
 // relayProcs is more than the parcels that are held back at a time.
 const relayProcs = 256
 
-// A relay is the way to a server that is far off: it passes on bytes each way after a delay.
-// Connections are as far apart as their bytes.
-type relay struct {
-	listener net.Listener
-	server   string
-	delay    time.Duration
-	wg       sync.WaitGroup
-
-	mu     sync.Mutex
-	conns  []net.Conn
-	closed bool
-}
-
-// newRelay listens on a free loopback port until close.
-func newRelay(server string, delay time.Duration) (*relay, error) {
+// listen listens on a free loopback port and is the way to a server that is far off: it passes on
+// bytes each way after a delay. Connections are as far apart as their bytes.
+func listen(server string, delay time.Duration) (net.Listener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{listener: l, server: server, delay: delay}
-	r.wg.Go(r.accept)
-	return r, nil
-}
-
-func (r *relay) addr() string { return r.listener.Addr().String() }
-
-func (r *relay) accept() {
-	for {
-		near, err := r.listener.Accept()
-		if err != nil {
-			return
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", server)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			carry(near, far, delay)
+			carry(far, near, delay)
 		}
-		far, err := net.Dial("tcp", r.server)
-		if err != nil {
-			near.Close()
-			continue
-		}
-		r.mu.Lock()
-		if r.closed {
-			near.Close()
-			far.Close()
-		}
-		r.conns = append(r.conns, near, far)
-		r.mu.Unlock()
-		r.carry(near, far)
-		r.carry(far, near)
-	}
+	}()
+	return l, nil
 }
 
 // A parcel is some bytes, to be passed on at a time.
@@ -97,22 +72,22 @@ type parcel struct {
 }
 
 // carry passes bytes on until either connection ends, and then ends both.
-func (r *relay) carry(from, to net.Conn) {
+func carry(from, to net.Conn, delay time.Duration) {
 	way := make(chan parcel, 1<<12)
-	r.wg.Go(func() {
+	go func() {
 		defer close(way)
 		buf := make([]byte, 1<<16)
 		for {
 			n, err := from.Read(buf)
 			if n > 0 {
-				way <- parcel{append([]byte(nil), buf[:n]...), time.Now().Add(r.delay)}
+				way <- parcel{append([]byte(nil), buf[:n]...), time.Now().Add(delay)}
 			}
 			if err != nil {
 				return
 			}
 		}
-	})
-	r.wg.Go(func() {
+	}()
+	go func() {
 		for p := range way {
 			for left := time.Until(p.due); left > 0; left = time.Until(p.due) {
 				holdBack(left)
@@ -122,17 +97,5 @@ func (r *relay) carry(from, to net.Conn) {
 			}
 		}
 		to.Close()
-	})
-}
-
-// close ends all connections and waits for what carries them.
-func (r *relay) close() {
-	_ = r.listener.Close()
-	r.mu.Lock()
-	r.closed = true
-	for _, c := range r.conns {
-		_ = c.Close()
-	}
-	r.mu.Unlock()
-	r.wg.Wait()
+	}()
 }

@@ -69,10 +69,10 @@ func TestRelay(t *testing.T) {
 		}
 	}()
 	const delay = 20 * time.Millisecond
-	r, err := newRelay(echo.Addr().String(), delay)
+	l, err := listen(echo.Addr().String(), delay)
 	require.NoError(t, err)
-	defer r.close()
-	c, err := net.Dial("tcp", r.addr())
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
 	began := time.Now()

@@ -8,9 +8,9 @@ import (
 
 // A Change is how one figure of one candidate went from one run to another.
 type Change struct {
-	Table, Candidate string
-	Figure           Figure
-	Old, New         stats.Summary
+	Table    string
+	Figure   Figure
+	Old, New stats.Summary
 	// Factor is the new median by the old one, after the machine's own change is taken out. Above 1
 	// is more, whether that is good or bad.
 	Factor float64
@@ -59,7 +59,7 @@ func Compare(before, after *Run, candidate string, threshold float64) []Change {
 			if !ok || f.Better == Either {
 				continue
 			}
-			c := Change{Table: t.ID, Candidate: candidate, Figure: f, Old: o, Machine: 1, Factor: math.NaN()}
+			c := Change{Table: t.ID, Figure: f, Old: o, Machine: 1, Factor: math.NaN()}
 			if c.New, ok = b.Summary[f.Key]; !ok {
 				c.Verdict = Gone
 				out = append(out, c)
