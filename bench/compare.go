@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 
@@ -20,7 +21,7 @@ func (p program) compare(args []string) int {
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
-		return 2
+		return badFlags(err)
 	}
 	if flags.NArg() != 2 {
 		flags.Usage()
@@ -33,15 +34,13 @@ func (p program) compare(args []string) int {
 			return p.verdict(before, after, *threshold, *all)
 		}
 	}
-	fmt.Fprintln(p.err, "bench:", err)
-	return 2
+	return p.fail(2, err)
 }
 
 func (p program) verdict(before, after *result.Run, threshold float64, all bool) int {
 	changes := result.Compare(before, after, string(locker.Holdfast), threshold)
 	if len(changes) == 0 {
-		fmt.Fprintln(p.err, "bench: the two runs have nothing in common")
-		return 2
+		return p.fail(2, errors.New("the two runs have nothing in common"))
 	}
 	if before.Server != after.Server || before.Machine.CPU != after.Machine.CPU || before.Machine.Cores != after.Machine.Cores {
 		fmt.Fprintf(p.out, "note: %s on %d cores, then %s on %d: figures of time are corrected by what the other candidates saw\n",
@@ -88,8 +87,7 @@ func (p program) render(args []string) int {
 		err = write(args[1], run)
 	}
 	if err != nil {
-		fmt.Fprintln(p.err, "bench:", err)
-		return 1
+		return p.fail(1, err)
 	}
 	return 0
 }

@@ -106,12 +106,8 @@ func (p program) main(ctx context.Context, args []string) int {
 	java := flags.Bool("redisson", false, "measure Redisson too, in a JVM; the first time, Maven builds a small program in a cache folder")
 	dir := flags.String("out", "", "write results.json, report.html and the charts to this folder")
 	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
-		}
-		return 2
+		return badFlags(err)
 	}
-	fail := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 1 }
 	if flags.NArg() > 0 || command != "all" && !slices.Contains(commands, command) {
 		fmt.Fprintf(p.err, "bench: unknown command %q\n", strings.Join(append([]string{command}, flags.Args()...), " "))
 		flags.Usage()
@@ -121,10 +117,10 @@ func (p program) main(ctx context.Context, args []string) int {
 		for c := range strings.SplitSeq(*only, ",") {
 			c = strings.TrimSpace(c)
 			if c == locker.Redisson.Name && !*java {
-				return fail(fmt.Errorf("%s is measured only with -redisson", c))
+				return p.fail(1, fmt.Errorf("%s is measured only with -redisson", c))
 			}
 			if _, ok := locker.ByName(c); !ok && !slices.Contains(measure.MixNames(), c) && !slices.Contains(kindTables, c) {
-				return fail(fmt.Errorf("no candidate %q; there are: %s; for turns: %s; and the tables of kinds: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", "), strings.Join(kindTables, ", ")))
+				return p.fail(1, fmt.Errorf("no candidate %q; there are: %s; for turns: %s; and the tables of kinds: %s", c, strings.Join(names(), ", "), strings.Join(measure.MixNames(), ", "), strings.Join(kindTables, ", ")))
 			}
 			z.only = append(z.only, c)
 		}
@@ -133,11 +129,11 @@ func (p program) main(ctx context.Context, args []string) int {
 	report.Busy(p.out, computer)
 	path, err := redisserver.Find(*binary)
 	if err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	s, err := server.Start(path)
 	if err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	defer s.Stop()
 
@@ -190,7 +186,7 @@ func (p program) main(ctx context.Context, args []string) int {
 	}
 	if *dir != "" {
 		if err := write(*dir, run); err != nil {
-			return fail(err)
+			return p.fail(1, err)
 		}
 		fmt.Fprintf(p.out, "\nresults.json, report.html and the charts are in %s\n", *dir)
 	}
@@ -202,6 +198,20 @@ func (p program) main(ctx context.Context, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// fail says why the program fails, and returns its status.
+func (p program) fail(status int, err error) int {
+	fmt.Fprintln(p.err, "bench:", err)
+	return status
+}
+
+// badFlags returns the status after flags that could not be read, or that asked for help.
+func badFlags(err error) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	return 2
 }
 
 // leftOut says loudly what is not measured.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"text/tabwriter"
@@ -26,24 +25,20 @@ func (p program) scale(ctx context.Context, args []string) int {
 	masters := flags.Int("masters", 3, "of the cluster")
 	binary := flags.String("redis", "", "the server's binary (default redis-server or valkey-server from PATH)")
 	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
-		}
-		return 2
+		return badFlags(err)
 	}
-	fail := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 1 }
 	path, err := redisserver.Find(*binary)
 	if err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	one, err := server.Start(path)
 	if err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	defer one.Stop()
 	cluster, err := rediscluster.StartLocal(path, *masters, 0)
 	if err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	defer cluster.Stop()
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
@@ -56,7 +51,7 @@ func (p program) scale(ctx context.Context, args []string) int {
 		c.Addrs = s.addrs
 		r, err := scale.Run(ctx, c)
 		if err != nil {
-			return fail(err)
+			return p.fail(1, err)
 		}
 		row := func(what, format string, args ...any) {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", s.name, what, fmt.Sprintf(format, args...))

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -47,22 +46,17 @@ func (p program) soak(ctx context.Context, args []string) int {
 	file := flags.String("json", "", "write the verdict to this file too")
 	verbose := flags.Bool("v", false, "print the schedule of faults first")
 	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
-		}
-		return 2
+		return badFlags(err)
 	}
-	bad := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 2 }
-	fail := func(err error) int { fmt.Fprintln(p.err, "bench:", err); return 1 }
 	if flags.NArg() > 0 {
-		return bad(fmt.Errorf("soak takes no arguments, only flags: %q", flags.Args()))
+		return p.fail(2, fmt.Errorf("soak takes no arguments, only flags: %q", flags.Args()))
 	}
 	var err error
 	if c.Faults, err = soak.ParseFaults(*faults, c.Cluster); err != nil {
-		return bad(err)
+		return p.fail(2, err)
 	}
 	if c.Server, err = redisserver.Find(*binary); err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano()) % 1e9
@@ -83,13 +77,13 @@ func (p program) soak(ctx context.Context, args []string) int {
 	result, err := soak.Run(ctx, c)
 	line.show("")
 	if err != nil {
-		return fail(err)
+		return p.fail(1, err)
 	}
 	violations := result.Violations()
 	printVerdict(p.out, result, violations)
 	if *file != "" {
 		if err := writeVerdict(*file, result, violations); err != nil {
-			return fail(err)
+			return p.fail(1, err)
 		}
 	}
 	if len(violations) == 0 {

@@ -91,21 +91,3 @@ func TestConfig_IsChecked(t *testing.T) {
 		require.Error(t, err, name)
 	}
 }
-
-func TestSoak_AThirdOfTheLocksIsSlow(t *testing.T) {
-	of := func(names int) (n int) {
-		for i := range names {
-			if slow(i, names) {
-				n++
-			}
-		}
-		return n
-	}
-	require.Equal(t, 0, of(1))
-	require.Equal(t, 1, of(2))
-	require.Equal(t, 3, of(8))
-	require.True(t, tryOnly(7, 8))
-	require.False(t, tryOnly(6, 8), "others are waited for")
-	require.False(t, tryOnly(1, 2))
-	require.False(t, tryOnly(0, 1))
-}

@@ -174,13 +174,16 @@ func (w *worker) live() lastWords {
 		all.Wait()
 		close(ended)
 	}()
-	<-w.stop
-	select {
-	case <-ended:
-	case <-time.After(restTime):
-		words.Stuck = int(w.waiting.Load())
-		words.Stacks = stacks()
+	await := func(limit time.Duration) {
+		select {
+		case <-ended:
+		case <-time.After(limit):
+			words.Stuck = max(1, int(w.waiting.Load()))
+			words.Stacks = stacks()
+		}
 	}
+	<-w.stop
+	await(restTime)
 	close(rest)
 	beside.Wait()
 	w.closing.Store(true)
@@ -194,12 +197,7 @@ func (w *worker) live() lastWords {
 	if stats.Held > 0 && words.Stuck == 0 {
 		w.fault("the manager still held %d locks when all had been unlocked", stats.Held)
 	}
-	select {
-	case <-ended:
-	case <-time.After(closeTime):
-		words.Stuck = max(1, int(w.waiting.Load()))
-		words.Stacks = stacks()
-	}
+	await(closeTime)
 	// A goroutine that is about to end is no leak.
 	patience := leakTime
 	if w.Cluster {
