@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is a line of a terminal that says what is running. Away from a terminal it shows nothing.
+// progress is a line of a terminal that says what is running. Elsewhere it shows nothing.
 type progress struct{ out io.Writer }
 
 func newProgress(w io.Writer) progress {

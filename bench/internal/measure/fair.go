@@ -86,8 +86,8 @@ func fair(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// queueUp has a holder hold name, and returns when the callers wait for it. Each of them begins when
-// the one before waits.
+// queueUp has a holder hold name, and returns when the callers wait for it. Each of them begins
+// when the one before waits.
 func (b *bench) queueUp(ctx context.Context, holder locker.FairLocker, name string, callers []locker.FairLocker) (h locker.Held, c *crowd, err error) {
 	if h, err = holder.LockFair(ctx, name); err != nil {
 		return nil, nil, err
@@ -133,8 +133,8 @@ func (b *bench) waiting(name string, callers []locker.FairLocker) (n int, err er
 	return strconv.Atoi(text)
 }
 
-// disorder returns how many callers had the lock before one that had come earlier. grants are in the
-// order in which the callers have come.
+// disorder returns how many callers had the lock before one that had come earlier. grants are in
+// the order in which the callers have come.
 func disorder(grants []int64) (n int) {
 	var last int64
 	for _, at := range grants {

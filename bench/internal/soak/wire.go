@@ -78,8 +78,8 @@ func (r *recorder) flush(w io.Writer) error {
 	return err
 }
 
-// readRecords gives the records of a worker to take, until the worker ends. Half a record at the end
-// is what a killed worker leaves.
+// readRecords gives the records of a worker to take, until the worker ends. Half a record at the
+// end is what a killed worker leaves.
 func readRecords(in io.Reader, take func(record)) error {
 	d := gob.NewDecoder(in)
 	for {
