@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -166,6 +167,12 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			}
 
 			require.False(t, faults.Settled(waiting), "it waits")
+			for end, lock := range waitsThatEnd(steady) {
+				faults.Eventually(t, func() bool { // the first try of a wait may have no answer yet
+					err := lock(100 * time.Millisecond)
+					return errors.Is(err, tt.Kind) && !errors.Is(err, lockmgr.ErrNotAcquired)
+				}, end)
+			}
 			tt.End(t, s)
 			l := must(waiting.Await(faults.Patient(t)))(t)
 			mustUnlock(t, l)
@@ -176,6 +183,28 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			require.NoError(t, err)
 			mustUnlock(t, l)
 		})
+	}
+}
+
+// waitsThatEnd returns requests that wait for a time: of all kinds, and with a context.
+func waitsThatEnd(m *lockmgr.Manager) map[string]func(wait time.Duration) error {
+	lock := func(name string, o ...lockmgr.LockOption) func(time.Duration) error {
+		return func(wait time.Duration) error {
+			return errOf(m.Lock(ctx, name, append(o, lockmgr.MaxWait(wait))...))
+		}
+	}
+	return map[string]func(time.Duration) error{
+		"plain": lock("e"), "fenced": lock("f", lockmgr.Fenced()), "fair": lock("g", lockmgr.Fair()),
+		"shared": lock("h", lockmgr.Shared()), "exclusive": lock("i", lockmgr.Exclusive()),
+		"a set": func(wait time.Duration) error {
+			return errOf(m.LockAll(ctx, lockmgr.All("{x}j", "{x}k"), lockmgr.MaxWait(wait)))
+		},
+		"permits": func(wait time.Duration) error { return errOf(m.Permits("l", 2).Acquire(ctx, 1, lockmgr.MaxWait(wait))) },
+		"a context": func(wait time.Duration) error {
+			ending, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			return errOf(m.Lock(ending, "m"))
+		},
 	}
 }
 

@@ -14,8 +14,11 @@ import (
 // began before it. For later ones it counts for rememberFailure.
 func TestSlotTroubles(t *testing.T) {
 	const at, slot = time.Minute, 7
-	trouble := &Failure{Kind: Unavailable, OnlyThis: true}
 	for name, end := range map[string]*Failure{"an answer": nil, "a failure of another kind": {Kind: Permission}} {
+		trouble := &Failure{Kind: ReadOnly}
+		if end == nil {
+			trouble = &Failure{Kind: Unavailable, OnlyThis: true}
+		}
 		var s slotTroubles
 		s.note(slot, at, trouble, false)
 		s.note(slot+1, at, end, false)

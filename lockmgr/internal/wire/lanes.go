@@ -114,8 +114,9 @@ func NewLanes(cfg Config, cluster *Cluster) *Lanes {
 		cfg: cfg, cluster: cluster, number: make(map[string]int), slotlessSince: make(map[int]time.Duration),
 		suspect: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	l.cfg.troubles = &l.troubles
 	if cluster == nil {
-		l.lanes, l.parts, l.stop = []*Lane{NewLane(cfg)}, make([][]*core.Op, 1), func() {}
+		l.lanes, l.parts, l.stop = []*Lane{NewLane(l.cfg)}, make([][]*core.Op, 1), func() {}
 		close(l.done)
 		return l
 	}
@@ -333,9 +334,6 @@ func (l *Lanes) LookSoon() {
 	}
 }
 
-// inTrouble returns the slots in trouble.
-func (l *Lanes) inTrouble() *slotTroubles { return &l.troubles }
-
 // laneNumber returns the number of the lane of a key or a sharded channel. The mutex is held.
 func (l *Lanes) laneNumber(key string) int { return int(l.slots[SlotOf(key)]) }
 
@@ -450,8 +448,8 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 }
 
 // Failing returns the failure for which a request for a name, made at asked, is unanswered at now,
-// or nil. The failure is of the kind Unavailable, or the failure of an operation that replicas have
-// not confirmed.
+// or nil. The failure is of the kind Unavailable or ReadOnly, or the failure of an operation that
+// replicas have not confirmed.
 func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 	l.withLane(name, func(lane *Lane) {
 		if f = lane.Failing(asked, now); f == nil {
@@ -461,7 +459,7 @@ func (l *Lanes) Failing(name string, asked, now time.Duration) (f *Failure) {
 			f = f.at(l.keys[l.laneNumber(name)])
 		}
 	})
-	if f == nil && l.cluster != nil {
+	if f == nil {
 		f = l.troubles.failing(SlotOf(name), asked, now)
 	}
 	return f

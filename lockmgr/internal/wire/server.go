@@ -55,8 +55,9 @@ type Config struct {
 	// replica is asked.
 	Replicas Replicas
 
-	// Lanes sets the fields below, for a lane to a master of a cluster.
+	// Lanes sets troubles, and the fields below for a lane to a master of a cluster.
 
+	troubles  *slotTroubles
 	group     group  // nil: a single server
 	redirects bool   // a command for a slot of another master goes to the group
 	shard     uint8  // the number of its shard
@@ -74,8 +75,6 @@ type group interface {
 	// redirect takes a task that the master at the address asked has refused with f, because
 	// another master serves the slot. redirect returns false after Close.
 	redirect(t task, f *Failure, asked string) bool
-	// inTrouble returns the slots in trouble.
-	inTrouble() *slotTroubles
 }
 
 // suspectLayout notes that a command has failed for a reason that may concern other locks.
@@ -88,10 +87,7 @@ func (c *Config) suspectLayout() {
 // noteSlot notes the end of an operation, for the waits in the operation's slot. f is nil if the
 // operation was answered.
 func (c *Config) noteSlot(op *core.Op, f *Failure) {
-	if c.group == nil {
-		return
-	}
-	if t := c.group.inTrouble(); f != nil || !t.none() {
+	if t := c.troubles; t != nil && (f != nil || !t.none()) {
 		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.detour)
 	}
 }

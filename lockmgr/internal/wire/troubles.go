@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// slotTroubles are the failures that concern one slot of a cluster, and not the asked server. The
-// slot is being moved, no master serves the slot, or the master that another master names does not
-// answer. The error of a wait that ends meanwhile says so.
+// slotTroubles are the failures that concern one slot and do not mean that the asked server is
+// silent. The slot of a cluster is being moved, no master serves the slot, or the master that
+// another master names does not answer. Or the server, which may be a single one, answers and
+// refuses writes. The error of a wait that ends meanwhile says so.
 type slotTroubles struct {
 	mu    sync.Mutex
 	of    map[int]slotTrouble
@@ -29,9 +30,9 @@ func (s *slotTroubles) note(slot int, now time.Duration, f *Failure, detour bool
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case f == nil || f.Kind != Unavailable:
+	case f == nil || f.Kind != Unavailable && f.Kind != ReadOnly:
 		delete(s.of, slot)
-	case f.OnlyThis || detour:
+	case f.OnlyThis || detour || f.Kind == ReadOnly:
 		if s.of == nil {
 			s.of = make(map[int]slotTrouble)
 		}
