@@ -322,9 +322,9 @@ var optionRules = [...]struct {
 func (o LockOption) Name() string { return optionRules[o.kind].name }
 
 // MaxWait bounds how long the request may wait, counted from the call. A request that waits longer
-// fails with ErrWaitTimeout, or with ErrUnavailable if the server did not answer meanwhile, or with
-// ErrReplicas if a grant waited for replicas. Zero means a single try without waiting, which fails
-// with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a request waits
+// fails with ErrWaitTimeout, or with ErrUnavailable if the server did not answer meanwhile, with
+// ErrReadOnly if the server refused writes, or with ErrReplicas if a grant waited for replicas.
+// Zero means a single try without waiting, which fails with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a request waits
 // until granted or cancelled, or until the server has failed for Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 

@@ -51,6 +51,11 @@ func TestDialURL_RefusesWhatCannotBeMeant(t *testing.T) {
 		"redis://me:s3cret@host?db=x", "redis://me:s3cret@host?db=-1", "redis://me:s3cret@host/1?db=2", "redis://me:s3cret@host?master=main", "redis://me:s3cret@host?a;b",
 		"redis://me:s3cret@host?addr=h2", "redis://me:s3cret@host?addr=", "redis://me:s3cret@host?addr=:6379", "redis://me:s3cret@host?addr=me:s3cret@h2:6379", "redis://me:s3cret@host?addr=h2:x",
 		"unix://path/to", "unix://", "unix:", "unix:///tmp/s3cret#x",
+		"redis://::1", "redis://me:s3cret@::1:6379", "redis://fe80::1:6379", "redis://2001:db8::12:6379/1", // the client would take the port for a part of the address
+		"redis://me:s3cret@host?db=1&db=2", "redis://host?master_set=a&master_set=b", "redis://host?dial_timeout=1s&dial_timeout=1s", "unix:///tmp/redis.sock?db=1&db=1",
+		"unix:///tmp/redis.sock?addr=h:1", "unix:///tmp/redis.sock?master_set=a",
+		"redis://host?skip_verify=true", "valkey://host?skip_verify=", "unix:///tmp/redis.sock?skip_verify=1",
+		"redis://host?protocol=4", "redis://host?protocol=", "redis://host?dial_timeout=-5s", "redis://host?write_timeout=-1s",
 	} {
 		err := checkURL(url)
 		require.ErrorIs(t, err, ErrInvalidOption, url)
@@ -70,6 +75,7 @@ func TestDialURL_SaysWhy(t *testing.T) {
 	for url, why := range map[string]string{
 		"127.0.0.1:6379": "begins with none of redis://", "localhost:6379": "begins with none of redis://", "": "begins with none of redis://",
 		"redis://host:99999": "the port is not from 1 to 65535", "redis://host:x": "it is no URL", "redis://me:p#w@host": "it has a #",
+		"redis://host?db=1&db=2": "a parameter twice", "redis://host?skip_verify=true": "skip_verify without TLS",
 	} {
 		_, err := DialURL(url, Options{})
 		require.ErrorContains(t, err, why, url)

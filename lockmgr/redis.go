@@ -143,9 +143,9 @@ func dialOne(opt rueidis.ClientOption, options Options) (*Manager, error) {
 //	redis://host1:6379?addr=host2:6379           a cluster
 //	redis://sentinel:26379?master_set=main       Sentinels; more of them by addr=
 //
-// See rueidis.ParseURL for more parameters. A URL without a host, with a #, or with an unknown
-// parameter fails with ErrInvalidOption: a password with unescaped special characters makes such a
-// URL. The error does not repeat the URL.
+// See rueidis.ParseURL for more parameters. A URL that cannot be meant as written fails with
+// ErrInvalidOption. Such a URL has no host, a #, an unknown parameter or one twice: a password with
+// unescaped special characters makes such a URL. The error does not repeat the URL.
 func DialURL(url string, options Options) (*Manager, error) {
 	if err := checkURL(url); err != nil {
 		return nil, err

@@ -55,9 +55,29 @@ func urlFault(text string) string {
 	case err != nil, slices.ContainsFunc(slices.Collect(maps.Keys(parameters)), unknown):
 		return "it has a parameter that is not known"
 	case u.Scheme != "unix":
-		return cmp.Or(addressFault(u, parameters["addr"]), databaseFault(u, parameters))
-	case u.Host != "" || u.Path == "":
+		return cmp.Or(addressFault(u, parameters["addr"]), databaseFault(u, parameters), parameterFault(u, parameters))
+	case u.Host != "" || u.Path == "" || parameters.Has("addr") || parameters.Has("master_set"):
 		return "a unix URL has a path and no host"
+	}
+	return parameterFault(u, parameters)
+}
+
+// parameterFault returns what is wrong with the parameters of a URL, or "". The client would use
+// one of two values, and pass over the rest.
+func parameterFault(u *url.URL, parameters url.Values) string {
+	isNegative := func(key string) bool { return strings.HasPrefix(parameters.Get(key), "-") }
+	for key, values := range parameters {
+		if len(values) > 1 && key != "addr" {
+			return "it has a parameter twice"
+		}
+	}
+	switch {
+	case parameters.Has("skip_verify") && u.Scheme != "rediss" && u.Scheme != "valkeys":
+		return "it has skip_verify without TLS: rediss:// is with TLS"
+	case parameters.Has("protocol") && !slices.Contains([]string{"2", "3"}, parameters.Get("protocol")):
+		return "the protocol is not 2 or 3"
+	case isNegative("dial_timeout"), isNegative("write_timeout"):
+		return "a timeout is negative"
 	}
 	return ""
 }
@@ -68,6 +88,8 @@ func addressFault(u *url.URL, further []string) string {
 	switch {
 	case u.Opaque != "" || !isHost(u.Hostname()):
 		return "it has no host, or several"
+	case strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "["):
+		return "an IPv6 address is not in brackets"
 	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !isPort(u.Port()):
 		return "the port is not from 1 to 65535"
 	case slices.ContainsFunc(further, func(addr string) bool {
