@@ -268,6 +268,48 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 	}
 }
 
+// A user may not use the queue of a fair lock for which another process waits. As soon as the record
+// is gone, Unlock returns nil. If Unlock returns an error, the record is still there.
+func TestUnlock_FairQueueDenied(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	waiter := dial(t, s.Addr(), lockmgr.Options{})
+	for i, denied := range strings.Fields("-time -info -hget -hgetall -lindex -lpop -lrange -lrem -pexpireat -publish -rpush -zadd -zrem -zscore") {
+		user, name := fmt.Sprint("user", i), fmt.Sprint("fair ", i)
+		setUser(t, s, user, "+@all", "~*", "&*")
+		m := dialAs(t, s.Addr(), user, lockmgr.Options{Lease: 20 * time.Second, CommandTimeout: 5 * time.Second})
+		l := mustLock(t, m, name, lockmgr.Fair())
+		next := waiter.LockAsync(name, lockmgr.Fair())
+		faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", "redisson_lock_queue:{"+name+"}") == "1" })
+		faults.Do(t, s, "ACL", "SETUSER", user, denied)
+		err := l.Unlock(ctx)
+		if faults.Do(t, s, "HEXISTS", name, l.HolderID()) == "0" {
+			require.NoError(t, err, denied)
+		} else {
+			requireServerError(t, lockmgr.ErrPermission, err)
+			faults.Do(t, s, "ACL", "SETUSER", user, "+@all")
+		}
+		mustUnlock(t, mustAwait(t, next))
+	}
+}
+
+// A user may not remove records. If Unlock returns an error, the record still names the holder.
+func TestUnlock_DeleteDenied(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	setUser(t, s, "user", "+@all", "~*", "&*")
+	m := dialAs(t, s.Addr(), "user", lockmgr.Options{Lease: 20 * time.Second, CommandTimeout: 5 * time.Second})
+	for _, side := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Exclusive(), lockmgr.Fair()} {
+		l := mustLock(t, m, side.Name(), side)
+		faults.Do(t, s, "ACL", "SETUSER", "user", "-del")
+		before := faults.Do(t, s, "HGETALL", side.Name())
+		requireServerError(t, lockmgr.ErrPermission, l.Unlock(ctx))
+		require.Equal(t, before, faults.Do(t, s, "HGETALL", side.Name()))
+		faults.Do(t, s, "ACL", "SETUSER", "user", "+del")
+	}
+	awaitAtRest(t, m)
+}
+
 // leastPrivilege has the rules that a user needs for locks whose names begin with "app:". The
 // second line is for Fenced, the third for Inspect.
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping

@@ -18,15 +18,17 @@ end
 if broken then
   return {ours and 1 or 0, broken.err}
 end
-note()
-clean()
-remember()
-expire()
-local told = 0
-if ours or redis.call('EXISTS', lock) == 0 then
-  told = serve()
-end
+-- The lock is free by now, so an error no longer says that it is not.
+local done, told = pcall(function()
+  note()
+  clean()
+  remember()
+  expire()
+  return (ours or redis.call('EXISTS', lock) == 0) and serve()
+end)
 if type(told) == 'table' then
-  return {ours and 1 or 0, told.err}
+  told = told.err
+elseif done then
+  return {ours and 1 or 0}
 end
-return {ours and 1 or 0}
+return {ours and 1 or 0, told}

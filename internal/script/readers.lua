@@ -101,7 +101,9 @@ local function giveUp(key, prefix, first, last)
   end
   for i = first, last do
     local count = redis.call('HGET', key, ARGV[i])
-    redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write')
+    if left then -- else DEL removes all, or is denied and leaves all
+      redis.call('HDEL', key, ARGV[i], ARGV[i] .. ':write')
+    end
     for own = 1, owns(count) do
       redis.pcall('DEL', timeout(prefix, ARGV[i], own)) -- it may be at the other master
     end
