@@ -125,12 +125,14 @@ func TestPermits_OtherData(t *testing.T) {
 	write := mustLock(t, other, "write", lockmgr.Exclusive())
 	faults.Do(t, s, "SET", "text", "no number")
 	faults.Do(t, s, "SET", "fraction", "1.5")
+	faults.Do(t, s, "SET", "empty", "")
+	faults.Do(t, s, "SET", "long", strings.Repeat("9", 20))
 	faults.Do(t, s, "RPUSH", "list", "x")
 	faults.Do(t, s, "SET", "taken", "3")
 	faults.Do(t, s, "SET", "{taken}:timeout", "x")
 	faults.Do(t, s, "SET", "{new}:timeout", "x")
 	size := faults.Do(t, s, "DBSIZE")
-	for _, name := range []string{"plain", "write", "text", "fraction", "list", "taken", "new"} {
+	for _, name := range []string{"plain", "write", "text", "fraction", "empty", "long", "list", "taken", "new"} {
 		p := m.Permits(name, 5)
 		for op, do := range map[string]func() error{
 			"acquire": func() error { _, err := p.TryAcquire(ctx, 1); return err },

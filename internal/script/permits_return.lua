@@ -11,7 +11,7 @@
 --
 -- An ID is 16 bytes. Old clients write its hexadecimal digits instead.
 local there = redis.call('GET', KEYS[1])
-if there and not string.find(there, '^%-?%d+$') then
+if there and (not string.find(there, '^%-?%d+$') or #there > 16) then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 local members, scores, known = {}, {}, {}
