@@ -84,6 +84,7 @@ func TestDial_ServerRefusesTheConnection(t *testing.T) {
 		"too many clients":           {says("-" + full + "\r\n"), lockmgr.ErrUnavailable, []string{full, "maxclients"}},
 		"too many cluster bus links": {says("-ERR max number of clients + cluster connections reached\r\n"), lockmgr.ErrUnavailable, []string{"cluster connections", "maxclients"}},
 		"protected mode":             {says("-DENIED Redis is running in protected mode\r\n"), lockmgr.ErrPermission, []string{"DENIED", "protected mode"}},
+		"a password too many":        {says("-ERR AUTH <password> called without any password configured for the default user.\r\n"), lockmgr.ErrPermission, []string{"check the user name and password"}},
 		"another refusal":            {says("-BANNED go away\r\n"), lockmgr.ErrUnavailable, []string{"BANNED go away"}},
 		"a proxy that says nothing":  {closesOn("", "HELLO"), lockmgr.ErrUnavailable, []string{"before it said anything", "twemproxy", "TLS"}},
 		"a proxy that says why":      {closesOn("-ERR unknown command 'HELLO'\r\n", "HELLO"), lockmgr.ErrServer, []string{"unknown command 'HELLO'", "proxy"}},

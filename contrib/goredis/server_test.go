@@ -7,7 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -164,7 +164,7 @@ func TestDial_UserWithoutAPassword(t *testing.T) {
 // The error of a provider is told as what it is, at the first connection and at a later one.
 func TestDial_ProviderFails(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
-	sealed := errors.New("vault is sealed")
+	sealed := fmt.Errorf("vault is sealed: %w", context.DeadlineExceeded)
 	var fails atomic.Bool
 	provide := func(context.Context) (string, string, error) {
 		if fails.Load() {

@@ -356,12 +356,12 @@ func DialFailure(err error) *Failure {
 	var login *CredentialsError
 	var op *net.OpError
 	switch {
+	case errors.As(err, &login): // before the others, which the function's own error may match
+		hint = "the function that gives the user and the password failed"
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &op): // after the dial
 		hint, err = "is the server stopped, and does it expect TLS or none as the client does?", errNoGreeting
 	case errors.As(err, &untrusted):
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
-	case errors.As(err, &login):
-		hint = "the function that gives the user and the password failed"
 	}
 	return &Failure{Kind: Unavailable, Ran: core.No, Hint: hint, Err: err}
 }

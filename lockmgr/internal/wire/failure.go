@@ -84,8 +84,11 @@ func (f *Failure) BadLogin() bool {
 		return false
 	}
 	word, _, _ := strings.Cut(f.Err.Error(), " ")
-	return word == "NOAUTH" || word == "WRONGPASS"
+	return word == "NOAUTH" || word == "WRONGPASS" || strings.Contains(f.Err.Error(), noPassword)
 }
+
+// noPassword is in the reply to AUTH if the user has no password.
+const noPassword = "without any password configured"
 
 // A serverCode classifies an error reply by its first word.
 type serverCode struct {
@@ -127,6 +130,8 @@ func codeOf(word, text string) (code serverCode, known bool) {
 	switch {
 	case strings.Contains(text, "max number of clients"):
 		return serverCode{Unavailable, false, false, "raise maxclients, or close connections: CLIENT LIST shows them"}, true
+	case strings.Contains(text, noPassword):
+		return serverCodes["WRONGPASS"], true
 	case strings.Contains(text, waitAtReplica):
 		return serverCodes["READONLY"], true
 	case deniedInScript(text):
