@@ -21,6 +21,7 @@ package cron
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,7 +59,8 @@ type Options struct {
 	// lockmgr.KeepFor. Do not combine it with Wait: each process that waits would run the job
 	// again. Default: no longer than the run.
 	KeepFor time.Duration
-	// Lock are options of each request. Default: none.
+	// Lock are options of each request. With lockmgr.Shared or lockmgr.AsOwner, others could run
+	// the job at the same time: no run begins. Default: none.
 	Lock []lockmgr.LockOption
 	// Logger gets a line at Info for each run that is skipped because the lock is held, and at
 	// Error for each that is not run for another reason, and for each loss. Default:
@@ -68,6 +70,9 @@ type Options struct {
 
 // bounds reports whether an option says how long a request waits.
 func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name() == "OnlyIfFree" }
+
+// undoes reports whether an option lets others have the lock at the same time.
+func undoes(o lockmgr.LockOption) bool { return o.Name() == "Shared" || o.Name() == "AsOwner" }
 
 // OnlyOne returns a wrapper that runs its job while this process holds the lock of the name. It
 // does no I/O.
@@ -91,6 +96,10 @@ func OnlyOne(m *lockmgr.Manager, name string, options Options) cron.JobWrapper {
 	}
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {
+			if i := slices.IndexFunc(lock, undoes); i >= 0 {
+				options.Logger.Error(fmt.Errorf("%w: %s", lockmgr.ErrInvalidOption, lock[i].Name()), "a job was not run", "lock", name)
+				return
+			}
 			ran := false
 			err := m.Do(lockmgr.WithoutOwner(options.Context), name, func(ctx context.Context, _ *lockmgr.Lock) error {
 				ran = true

@@ -207,3 +207,14 @@ func TestOnlyOne_IgnoresTheOwner(t *testing.T) {
 	require.Equal(t, 1, runs)
 	require.EqualValues(t, 1, log.infos.Load(), "the run inside was skipped")
 }
+
+// An option that lets others run the job at the same time is refused, and the job is not run.
+func TestOnlyOne_RefusesOptionsThatUndoIt(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	for _, o := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.AsOwner(m.NewOwner())} {
+		var log lines
+		one := OnlyOne(m, "report", Options{Logger: &log, Lock: []lockmgr.LockOption{o}})
+		one(cron.FuncJob(func() { t.Errorf("it ran with %s", o.Name()) })).Run()
+		require.EqualValues(t, 1, log.errors.Load(), o.Name())
+	}
+}

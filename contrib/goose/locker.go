@@ -38,14 +38,21 @@ var _ lock.Locker = (*Locker)(nil)
 
 // NewLocker returns a locker for the lock of the name. It does no I/O. Give each database a name of
 // its own, the same in all processes. With lockmgr.MaxWait a process gives up after some time, and
-// its migrations fail.
+// its migrations fail. With lockmgr.Shared or lockmgr.AsOwner, others could have the lock, too: Lock
+// fails with lockmgr.ErrInvalidOption.
 func NewLocker(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *Locker {
 	return &Locker{manager: m, name: name, options: opts}
 }
 
+// undoes reports whether an option lets others have the lock at the same time.
+func undoes(o lockmgr.LockOption) bool { return o.Name() == "Shared" || o.Name() == "AsOwner" }
+
 // Lock waits until it holds the lock, or ctx ends. The owner of ctx is ignored. Lock does not use
 // the database. The errors are those of [lockmgr.Manager.Lock].
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
+	if i := slices.IndexFunc(l.options, undoes); i >= 0 {
+		return fmt.Errorf("goose: %w: %s", lockmgr.ErrInvalidOption, l.options[i].Name())
+	}
 	held, err := l.manager.Lock(lockmgr.WithoutOwner(ctx), l.name, l.options...)
 	if err != nil {
 		return err

@@ -129,3 +129,14 @@ func TestLocker_IgnoresTheOwner(t *testing.T) {
 	require.ErrorIs(t, locker.Lock(ctx, nil), lockmgr.ErrNotAcquired)
 	require.NoError(t, locker.Unlock(ctx, nil))
 }
+
+// An option that lets others have the lock, too, is refused.
+func TestLocker_RefusesOptionsThatUndoIt(t *testing.T) {
+	m := manager(t, redistest.Start(t))
+	for _, o := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.AsOwner(m.NewOwner())} {
+		locker := NewLocker(m, "shop", lockmgr.OnlyIfFree(), o)
+		err := locker.Lock(t.Context(), nil)
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption, o.Name())
+		require.ErrorContains(t, err, o.Name())
+	}
+}
