@@ -54,7 +54,12 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 func main() {
-	command, err := newRoot().ExecuteC()
+	root, out := newRoot(), &stdout{}
+	root.SetOut(out)
+	command, err := root.ExecuteC()
+	if out.err != nil {
+		err = &exit{exitFailed, out.err}
+	}
 	if err == nil {
 		return
 	}
@@ -71,6 +76,17 @@ func main() {
 		}
 	}
 	os.Exit(code)
+}
+
+// stdout is the standard output. It remembers the first error, so that no command has to look.
+type stdout struct{ err error }
+
+func (o *stdout) Write(b []byte) (int, error) {
+	n, err := os.Stdout.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // Variables of the environment. The first two are read. All may be set for the command of run.

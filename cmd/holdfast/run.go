@@ -136,6 +136,8 @@ func (j *job) check(c *cobra.Command) error {
 		return errors.New("run: --keep is for plain locks")
 	case c.Flags().Changed("permits") && j.permits <= 0:
 		return errors.New("run: --permits must be positive")
+	case j.lease == 0:
+		return errors.New("run: --lease must be positive")
 	case j.grace < 0:
 		return errors.New("run: --grace must not be negative")
 	}

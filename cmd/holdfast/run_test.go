@@ -49,6 +49,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{64, []string{"run", "a", "--"}, "want NAME -- COMMAND"},
 		{64, []string{"run", "--shared", "--fair", "a", "--", "true"}, "exclude each other"},
 		{64, []string{"run", "--nowait", "--wait", "1s", "a", "--", "true"}, "exclude each other"},
+		{64, []string{"run", "--lease", "0", "a", "--", "true"}, "--lease must be positive"},
 		{64, []string{"run", "--lease", "1ms", "a", "--", "true"}, "Lease"},
 		{64, []string{"run", "--keep", "1s", "--fair", "a", "--", "true"}, "plain locks"},
 		{64, []string{"run", "--nosuch", "a", "--", "true"}, "unknown flag"},

@@ -315,3 +315,19 @@ func TestBreak_ReaderThatJoined(t *testing.T) {
 	require.NoError(t, reader.Unlock(t.Context()))
 	w.free("a")
 }
+
+// Output that is lost is a failure.
+func TestOutput_DiskIsFull(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range []string{"ls", "show --json a", "show a", "check", "--help", "completion bash", "man"} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		c := exec.Command(binary, strings.Fields(args)...)
+		p := &process{}
+		c.Stdout, c.Stderr = full, &p.err
+		code := w.command(c).wait()
+		require.NoError(t, full.Close())
+		require.Equal(t, 1, code, args)
+		require.Contains(t, p.err.String(), "no space left", args)
+	}
+}
