@@ -45,7 +45,8 @@ type Options struct {
 	KeepFor time.Duration
 	// Lock are options of each request. Default: none, which means one try, and a lease that is
 	// renewed. With lockmgr.MaxWait a scheduler waits for the others to finish, and then runs the
-	// job too.
+	// job too. With lockmgr.Shared or lockmgr.AsOwner, others could run the job at the same time: no
+	// run begins.
 	Lock []lockmgr.LockOption
 }
 
@@ -84,6 +85,9 @@ func NewLocker(m *lockmgr.Manager, options Options) *Locker {
 // bounds reports whether an option says how long a request waits.
 func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name() == "OnlyIfFree" }
 
+// undoes reports whether an option lets others have the lock at the same time.
+func undoes(o lockmgr.LockOption) bool { return o.Name() == "Shared" || o.Name() == "AsOwner" }
+
 // Lock takes the lock of a job. Lock blocks for a round trip, or as long as lockmgr.MaxWait allows.
 // The owner of ctx is ignored.
 //
@@ -93,6 +97,9 @@ func bounds(o lockmgr.LockOption) bool { return o.Name() == "MaxWait" || o.Name(
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if key == nameOf(task{}.run) {
 		return nil, errors.New("holdfast: a job of Locker.Task needs a name of its own: see gocron.WithName")
+	}
+	if i := slices.IndexFunc(l.options.Lock, undoes); i >= 0 {
+		return nil, fmt.Errorf("holdfast: %w: %s", lockmgr.ErrInvalidOption, l.options.Lock[i].Name())
 	}
 	lock, err := l.manager.Lock(lockmgr.WithoutOwner(ctx), l.options.Prefix+key, l.options.Lock...)
 	if err != nil {

@@ -3,7 +3,6 @@ package gocron
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,34 +211,14 @@ func TestTask_TellsALoss(t *testing.T) {
 	require.NotContains(t, err.Error(), "\n", "the loss is told once")
 }
 
-// Two runs of a job that both have a lock before their tasks begin get a lock each.
-func TestTask_RunsOverlap(t *testing.T) {
+// An option that lets others run the job at the same time is refused.
+func TestLocker_RefusesOptionsThatUndoIt(t *testing.T) {
 	m := manager(t, redistest.Start(t))
-	locker := NewLocker(m, Options{Lock: []lockmgr.LockOption{lockmgr.Shared()}})
-	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, scheduler.Shutdown()) }()
-	var begin sync.WaitGroup
-	begin.Add(2)
-	locks, ended := make(chan *lockmgr.Lock, 2), make(chan error, 2)
-	job, err := scheduler.NewJob(gocron.DurationJob(time.Hour), locker.Task(func(ctx context.Context) error {
-		locks <- lockmgr.FromContext(ctx)
-		return nil
-	}), gocron.WithName("report"), gocron.WithEventListeners(
-		gocron.BeforeJobRuns(func(uuid.UUID, string) { begin.Done(); begin.Wait() }),
-		gocron.AfterJobRuns(func(uuid.UUID, string) { ended <- nil }),
-		gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { ended <- err }),
-	))
-	require.NoError(t, err)
-	scheduler.Start()
-	for range 2 {
-		require.NoError(t, job.RunNow())
+	for _, o := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.AsOwner(m.NewOwner())} {
+		_, err := NewLocker(m, Options{Lock: []lockmgr.LockOption{o}}).Lock(t.Context(), "report")
+		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
+		require.ErrorContains(t, err, o.Name())
 	}
-	for range 2 {
-		require.NoError(t, <-ended)
-	}
-	require.NotSame(t, <-locks, <-locks)
-	require.Eventually(t, func() bool { return m.Stats().Held == 0 }, patient, time.Millisecond)
 }
 
 // A lock may be lost before the task of its run begins, and the next run then gets another one. The
