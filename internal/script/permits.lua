@@ -1,4 +1,9 @@
--- permits.lua is in the scripts that look for the permits of holders.
+-- permits.lua is in the scripts of permits.
+
+-- counts reports whether a text is a number of free permits. The number may be negative.
+local function counts(text)
+  return string.find(text, '^%-?%d+$') and #text <= 16
+end
 
 -- member returns the permit of a holder with a position from 0: a member of the set of the permits that are taken.
 local function member(holder, position)

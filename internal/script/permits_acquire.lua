@@ -83,7 +83,7 @@ local function acquire(counter, taken, first)
   if not free then
     free = limit - redis.call('ZCARD', taken) -- negative if more are taken than the limit
     redis.call('SET', counter, free)
-  elseif not string.find(free, '^%-?%d+$') or #free > 16 then
+  elseif not counts(free) then
     return {err = 'WRONGTYPE the key does not count permits'}
   end
   free = tonumber(free) + #freed

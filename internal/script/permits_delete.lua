@@ -8,7 +8,7 @@
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local counter = redis.call('GET', KEYS[1])
-if counter and (not string.find(counter, '^%-?%d+$') or #counter > 16) then
+if counter and not counts(counter) then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 if redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') > 0 then

@@ -12,7 +12,7 @@
 -- counter is negative, and none is granted until enough are given back. A limit that is
 -- lower, or was 0, is published, too, so that waiting requests for more permits fail.
 local counter = redis.call('GET', KEYS[1])
-if counter and (not string.find(counter, '^%-?%d+$') or #counter > 16) then
+if counter and not counts(counter) then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 local taken = redis.call('ZCARD', KEYS[2])

@@ -1,5 +1,5 @@
 -- permits_return.lua gives permits back by their IDs: all of them, or none if one is not
--- taken. It begins with line.lua.
+-- taken. It begins with line.lua and permits.lua.
 --
 -- KEYS[1]   the counter of free permits
 -- KEYS[2]   the permits that are taken
@@ -11,7 +11,7 @@
 --
 -- An ID is 16 bytes. Old clients write its hexadecimal digits instead.
 local there = redis.call('GET', KEYS[1])
-if there and (not string.find(there, '^%-?%d+$') or #there > 16) then
+if there and not counts(there) then
   return {err = 'WRONGTYPE the key does not count permits'}
 end
 local members, scores, known = {}, {}, {}
