@@ -138,6 +138,7 @@ func TestCancel_RandomCancelsOfFairLocksLeaveNothing(t *testing.T) {
 
 func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
 	s := redistest.Start(t)
+	gone := expired(t, s)
 	c := &crowd{names: []string{"a", "b", "c"}, opts: opts}
 	c.inside = make([]atomic.Int32, len(c.names))
 	c.left.Store(int64(*cancels))
@@ -169,14 +170,15 @@ func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
 	for _, m := range c.ms {
 		require.NoError(t, m.Close(faults.Patient(t)))
 	}
-	requireNothingLeft(t, s)
+	requireEmpty(t, s)
+	require.Empty(t, gone())
 }
 
 // The same, but the managers are closed in the middle of it.
 func TestClose_AmidCancelsLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
+	gone := expired(t, s)
 	for round := range 8 {
-		faults.Do(t, s, "CONFIG", "RESETSTAT")
 		closing, staying := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
 		callers := func(m *lockmgr.Manager) *crowd {
 			c := &crowd{ms: []*lockmgr.Manager{m}, names: []string{"a", "b", "c"}}
@@ -201,6 +203,7 @@ func TestClose_AmidCancelsLeavesNothing(t *testing.T) {
 		require.Zero(t, closing.Stats().Waiting)
 		require.NoError(t, h.Wait(), "the other manager's callers are served")
 		require.NoError(t, staying.Close(faults.Patient(t)))
-		requireNothingLeft(t, s)
+		requireEmpty(t, s)
+		require.Empty(t, gone())
 	}
 }
