@@ -32,6 +32,16 @@ func TestManager_ClosedBefore(t *testing.T) {
 	})
 }
 
+// A test that closes its manager in an outage has the error already.
+func TestManager_ClosedInAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, s *locktest.Server) {
+		m := s.Manager(t, lockmgr.Options{})
+		lock(t, m, "a")
+		s.Freeze()
+		require.ErrorIs(t, m.Close(ctx), lockmgr.ErrUnavailable)
+	})
+}
+
 func TestHolders_NamesThemAsTheirLocks(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *locktest.Server, k kind) {
 		require.Empty(t, s.Holder("a"))
