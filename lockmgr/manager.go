@@ -239,7 +239,7 @@ type Stats struct {
 	Wakes          uint64 // wake-ups from the subscription
 	Polls          uint64 // tries after a pause, without a wake-up; a waiter polls every few seconds
 	StoodBack      uint64 // runs after which others went first
-	Failures       uint64 // scripts that failed or got no answer, and grants that came too late
+	FailedScripts  uint64 // scripts that failed or got no answer, and grants that came too late
 	Unreleased     uint64 // releases given up: their records have expired, or will
 
 	// DroppedEvents and DroppedLogs count the events and log lines dropped because the observer or
@@ -257,7 +257,7 @@ func (m *Manager) Stats() Stats {
 		Pending: int(m.pending.Load()), Subscriptions: s.Subscriptions,
 		Grants: s.Grants, Passes: s.Passes, Reentries: s.Reentries, Losses: s.Losses,
 		Scripts: s.Scripts - s.Renewals + renewals, RenewalScripts: renewals, Renewals: s.Renewed,
-		Wakes: s.Wakes, Polls: s.Polls, StoodBack: s.StoodBack, Failures: s.Fails,
+		Wakes: s.Wakes, Polls: s.Polls, StoodBack: s.StoodBack, FailedScripts: s.Fails,
 		Unreleased: s.Unreleased,
 	}
 	if m.events != nil {

@@ -154,7 +154,7 @@ func TestServerError_PassingTrouble(t *testing.T) {
 			faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Consecutive == 2 && errors.Is(e.Err, tt.Kind) })
 
 			requireServerError(t, tt.Kind, errOf(hasty.TryLock(faults.Patient(t), "b")))
-			require.EqualValues(t, 1, hasty.Stats().Failures, "one try")
+			require.EqualValues(t, 1, hasty.Stats().FailedScripts, "one try")
 			_, err := hasty.Lock(faults.Patient(t), "c") // how often it tries depends on the machine
 			requireServerError(t, tt.Kind, err)
 			known := hasty.Stats().Locks

@@ -230,7 +230,7 @@ func TestFairQueue_OnAServerThatForgetsScripts(t *testing.T) {
 	close(stop)
 	require.NoError(t, <-stopped)
 	for _, m := range x.ms {
-		require.Zero(t, m.Stats().Failures, "a script that is not there is no failure")
+		require.Zero(t, m.Stats().FailedScripts, "a script that is not there is no failure")
 	}
 }
 

@@ -96,7 +96,7 @@ func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 	close(stop)
 	require.NoError(t, <-stopped)
 	require.Zero(t, m.Stats().Losses+other.Stats().Losses)
-	require.Zero(t, m.Stats().Failures+other.Stats().Failures, "a script that is not there is no failure")
+	require.Zero(t, m.Stats().FailedScripts+other.Stats().FailedScripts, "a script that is not there is no failure")
 	require.Zero(t, faults.Count(w, faults.Always[lockmgr.EventCommandFailed])+faults.Count(w, faults.Always[lockmgr.EventRenewalFailed]))
 	require.Greater(t, s.Commands(t)["script|flush"], 10)
 }
