@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -154,7 +155,7 @@ func (t *Telemetry) metricAttributes(name, failed string, passed bool) metric.Me
 	}
 	var all []attribute.KeyValue
 	if t.options.Class != nil {
-		all = append(all, attribute.String("holdfast.lock.class", t.options.Class(name)))
+		all = append(all, attribute.String("holdfast.lock.class", valid(t.options.Class(name))))
 	}
 	if failed != "" {
 		all = append(all, attribute.String("error.type", failed))
@@ -164,6 +165,10 @@ func (t *Telemetry) metricAttributes(name, failed string, passed bool) metric.Me
 	}
 	return metric.WithAttributes(all...)
 }
+
+// valid returns a text in UTF-8. The name of a lock may have any bytes. An exporter that meets a
+// text in another encoding drops everything that it sends at the same time.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // span makes a span of the past.
 func (t *Telemetry) span(ctx context.Context, title, name, holder string, begin, end time.Time, err error, more ...attribute.KeyValue) {
@@ -180,7 +185,7 @@ func (t *Telemetry) span(ctx context.Context, title, name, holder string, begin,
 	}
 	s.SetAttributes(attribute.String("db.system.name", "redis"))
 	if !t.options.HideNames {
-		s.SetAttributes(attribute.String("holdfast.lock.name", name))
+		s.SetAttributes(attribute.String("holdfast.lock.name", valid(name)))
 	}
 	if holder != "" {
 		s.SetAttributes(attribute.String("holdfast.lock.holder", holder))
@@ -196,6 +201,6 @@ func (t *Telemetry) span(ctx context.Context, title, name, holder string, begin,
 		if !t.options.HideNames {
 			text = err.Error() // it may have the name
 		}
-		s.SetStatus(codes.Error, text)
+		s.SetStatus(codes.Error, valid(text))
 	}
 }

@@ -2,6 +2,7 @@ package holdfastotel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -202,6 +203,24 @@ func TestObserve_OneSpanForAHold(t *testing.T) {
 	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration"])
 	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration lost"])
 	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration closed"])
+}
+
+// A name may have any bytes. Exporters take UTF-8 only.
+func TestObserve_TextsAreUTF8(t *testing.T) {
+	spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()
+	telemetry, err := New(Options{Roots: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)),
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Class: func(name string) string { return name }})
+	require.NoError(t, err)
+	telemetry.Observe(lockmgr.EventFailed{Name: "a\xff", Err: errors.New("b\xfe")})
+	all := spans.GetSpans()
+	require.Len(t, all, 1)
+	require.Equal(t, "a\uFFFD", attributes(all[0])["holdfast.lock.name"])
+	require.Equal(t, "b\uFFFD", all[0].Status.Description)
+	var found metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &found))
+	waits := found.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
+	class, _ := waits.DataPoints[0].Attributes.Value("holdfast.lock.class")
+	require.Equal(t, "a\uFFFD", class.AsString())
 }
 
 // Names are left out if asked for, and spans without a parent are made if asked for.
