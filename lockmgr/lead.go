@@ -14,7 +14,8 @@ import (
 //
 // fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
 // [FromContext] returns the lock of the leadership. After a loss Lead drops the result of fn and
-// campaigns again, unless ctx has ended. term is the fencing token of the leadership: each leader
+// campaigns again. If ctx has ended, Lead returns the result instead, and the error also matches
+// ErrLeaseLost, as that of [Manager.Do]. term is the fencing token of the leadership: each leader
 // has a larger term than all leaders before, unless the server has lost data since.
 //
 // When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
@@ -42,8 +43,8 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 		switch {
 		case err == nil:
 			pause = firstCampaignPause
-			again, err := m.term(ctx, l, fn)
-			if !again {
+			lost, err := m.term(ctx, l, fn)
+			if !lost || ctx.Err() != nil {
 				return err
 			}
 		case ctx.Err() != nil || waitCtx.Err() != nil || !Temporary(err):
@@ -62,16 +63,13 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 	}
 }
 
-// term calls fn once, and reports whether to campaign again, because the lock was lost before fn
-// returned.
-func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (again bool, err error) {
+// term calls fn once, and returns the error of a Do. lost reports whether the lock was lost before fn
+// returned, and not because the manager was closed.
+func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (lost bool, err error) {
 	inner := l.Context(ctx)
 	defer func() {
-		lost := m.finish(ctx, l)
-		again = errors.Is(lost, ErrLeaseLost) && ctx.Err() == nil
-		if !again && errors.Is(lost, ErrClosed) {
-			err = joined(err, inner, lost)
-		}
+		loss := m.finish(ctx, l)
+		lost, err = errors.Is(loss, ErrLeaseLost), joined(err, inner, loss)
 	}()
 	return false, fn(inner, l)
 }

@@ -66,6 +66,25 @@ func TestLead_CampaignsAgainAfterALoss(t *testing.T) {
 	})
 }
 
+// A leadership that is lost after the context has ended ends the call, which tells the loss, too.
+func TestLead_LossAfterTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
+		for _, failed := range []error{nil, errors.New("failed")} {
+			c, stop := context.WithCancel(ctx)
+			err := m.Lead(c, "leader", func(c context.Context, _ int64) error {
+				stop()
+				n.silent.Store(true)
+				<-lockmgr.FromContext(c).Lost()
+				return failed
+			})
+			n.heal()
+			require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
+			require.True(t, failed == nil || errors.Is(err, failed), err)
+		}
+	})
+}
+
 func TestLead_Ends(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{})
