@@ -22,7 +22,9 @@ func (s *Server) LoseLock(l *lockmgr.Lock) {
 	}
 	ids := l.PermitIDs()
 	for _, name := range l.Names() {
-		s.takeAway(s.adminManager(), name, ids)
+		if !s.takeAway(s.adminManager(), name, ids) && l.Extend(context.Background(), lockmgr.MinLease) == nil {
+			s.takeAway(s.adminManager(), name, ids) // Extend told the server of a handoff in memory
+		}
 	}
 	// Extend makes the manager renew the lock at once, and so find it gone.
 	if err := l.Extend(context.Background(), lockmgr.MinLease); !errors.Is(err, lockmgr.ErrLeaseLost) {
@@ -69,18 +71,20 @@ func (s *Server) Forget(name string) {
 	m.Del(takenKey(name))
 }
 
-// takeAway removes the holders of a lock, or the permits with these IDs, by a command of m.
-func (s *Server) takeAway(m *lockmgr.Manager, name string, permits []string) {
+// takeAway removes the holders of a lock, or the permits with these IDs, by a command of m. takeAway
+// reports whether the server knew them.
+func (s *Server) takeAway(m *lockmgr.Manager, name string, permits []string) (known bool) {
 	s.t.Helper()
 	var err error
 	if ctx := context.Background(); len(permits) > 0 {
-		_, err = m.Permits(name, 1).Return(ctx, permits...)
+		known, err = m.Permits(name, 1).Return(ctx, permits...)
 	} else {
-		_, err = m.ForceUnlock(ctx, name)
+		known, err = m.ForceUnlock(ctx, name)
 	}
 	if err != nil {
 		s.t.Fatalf("locktest: %q can't be taken away: %v", name, err)
 	}
+	return known
 }
 
 // managerOf returns the manager that made a holder ID or a permit ID, or another one if the Server

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr"
 	"github.com/holdfast-go/holdfast/locktest"
 )
@@ -56,6 +57,26 @@ func TestLoseLock_ThatEndsAtATime(t *testing.T) {
 			requireLost(t, s, l)
 		})
 	}
+}
+
+// The server learns late of a lock that has passed in memory.
+func TestLoseLock_PassedInMemory(t *testing.T) {
+	eachKind(t, func(t *testing.T, s *locktest.Server, k kind) {
+		m := s.Manager(t, lockmgr.Options{})
+		l := take(t, m, k)
+		var next []*futures.Future[*lockmgr.Lock]
+		for range 4 {
+			next = append(next, k.ask(m))
+		}
+		for _, f := range next {
+			l.UnlockAsync()
+			var err error
+			l, err = f.Await(ctx)
+			require.NoError(t, err)
+		}
+		s.LoseLock(l)
+		requireLost(t, s, l)
+	})
 }
 
 // A manager that can't be told learns by its deadline.
