@@ -176,7 +176,7 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 		}
 	}
 	if r.Limit > 0 {
-		m.failAbove(n, r.Limit)
+		m.failAbove(n, r)
 	} else {
 		m.failImpatient(n, n.about(ErrNotAcquired))
 	}
@@ -201,11 +201,12 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	}
 }
 
-// failAbove fails the waiting requests for more permits than limit, which is how many there are.
-func (m *Machine) failAbove(n *name, limit int64) {
+// failAbove fails the waiting requests for more permits than there are by an answer. It fails none that
+// came after the acquire was sent: the limit may have been raised before.
+func (m *Machine) failAbove(n *name, answer *Reply) {
 	for r := range n.queue.all {
-		if int64(r.own.Permits) > limit {
-			m.failQueued(r, fmt.Errorf("%w: %d of %d", ErrLimit, r.own.Permits, limit))
+		if int64(r.own.Permits) > answer.Limit && r.Asked <= answer.Op.Sent {
+			m.failQueued(r, fmt.Errorf("%w: %d of %d", ErrLimit, r.own.Permits, answer.Limit))
 		}
 	}
 }
