@@ -66,7 +66,8 @@ type (
 		TTL  time.Duration
 	}
 	// EventReleased: the record was removed from Redis. If Err is not nil, the server refused to
-	// publish the release: waiters of other processes look within some 5 s.
+	// publish the release, or to serve the queue of a fair lock: waiters of other processes look
+	// within some 5 s.
 	EventReleased struct {
 		At   time.Time
 		Name string

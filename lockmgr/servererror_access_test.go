@@ -268,8 +268,8 @@ func TestUnlock_NobodyCanBeTold(t *testing.T) {
 	}
 }
 
-// A user may not use the queue of a fair lock for which another process waits. As soon as the record
-// is gone, Unlock returns nil. If Unlock returns an error, the record is still there.
+// A user may not use the queue of a fair lock for which another process waits. As soon as the
+// record is gone, Unlock returns nil. If Unlock returns an error, the record is still there.
 func TestUnlock_FairQueueDenied(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()
@@ -291,6 +291,27 @@ func TestUnlock_FairQueueDenied(t *testing.T) {
 		}
 		mustUnlock(t, mustAwait(t, next))
 	}
+}
+
+// A user may not remove places from the queue of a fair lock. A request that leaves reports that,
+// and leaves as soon as the user may.
+func TestCancel_FairQueueDenied(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	holder := dial(t, s.Addr(), lockmgr.Options{})
+	l := mustLock(t, holder, "a", lockmgr.Fair())
+	setUser(t, s, "user", "+@all", "~*", "&*")
+	w := faults.NewWitness()
+	m := dialAs(t, s.Addr(), "user", lockmgr.Options{CommandTimeout: 5 * time.Second, Observer: w.Observe})
+	waiter := m.LockAsync("a", lockmgr.Fair())
+	faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", "redisson_lock_queue:{a}") == "1" })
+	faults.Do(t, s, "ACL", "SETUSER", "user", "-zrem")
+	waiter.Cancel()
+	failed := faults.AwaitEvent(t, w, func(e lockmgr.EventCommandFailed) bool { return e.Name == "a" })
+	requireServerError(t, lockmgr.ErrPermission, failed.Err)
+	faults.Do(t, s, "ACL", "SETUSER", "user", "+zrem")
+	awaitAtRest(t, m)
+	mustUnlock(t, l)
 }
 
 // A user may not remove records. If Unlock returns an error, the record still names the holder.

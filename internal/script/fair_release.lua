@@ -4,7 +4,7 @@
 -- Returns {1}       released
 --         {0}       the record carries none of these holders
 -- with an error text as another element if PUBLISH failed, or if the queue
--- can't be used.
+-- can't be used. A script that gives up no holder fails instead, if places may not leave.
 --
 -- It serves also if the record has ended with its lease: no message tells of that. A place that
 -- leaves may have been granted by message.
@@ -26,6 +26,9 @@ local done, told = pcall(function()
   expire()
   return (ours or redis.call('EXISTS', lock) == 0) and serve()
 end)
+if not done and #others == 0 then -- only places leave: they are still there
+  error(told, 0)
+end
 if type(told) == 'table' then
   told = told.err
 elseif done then
