@@ -324,8 +324,9 @@ func (o LockOption) Name() string { return optionRules[o.kind].name }
 // MaxWait bounds how long the request may wait, counted from the call. A request that waits longer
 // fails with ErrWaitTimeout, or with ErrUnavailable if the server did not answer meanwhile, with
 // ErrReadOnly if the server refused writes, or with ErrReplicas if a grant waited for replicas.
-// Zero means a single try without waiting, which fails with ErrNotAcquired. A negative wait fails with ErrInvalidWait. Without MaxWait a request waits
-// until granted or cancelled, or until the server has failed for Options.RetryTime.
+// Zero means a single try without waiting, which fails with ErrNotAcquired. A negative wait fails
+// with ErrInvalidWait. Without MaxWait a request waits until granted or cancelled, or until the
+// server has failed for Options.RetryTime.
 func MaxWait(d time.Duration) LockOption { return LockOption{kind: optMaxWait, d: d} }
 
 // FixedLease asks for a fixed lease, from MinLease to MaxLease: the watchdog does not renew the

@@ -73,7 +73,8 @@ type (
 func (s *shell) now() time.Duration { return s.clock.now() }
 
 // downErr returns the error for which a request for a name, made at asked, is unanswered at now, or
-// nil. The error matches ErrUnavailable, or ErrReplicas if replicas did not answer.
+// nil. The error matches ErrUnavailable, ErrReadOnly if the server refuses writes, or ErrReplicas
+// if replicas did not answer.
 func (s *shell) downErr(name string, asked, now time.Duration) error {
 	return serverError(s.lanes.Failing(name, asked, now))
 }

@@ -38,8 +38,8 @@ var _ lock.Locker = (*Locker)(nil)
 
 // NewLocker returns a locker for the lock of the name. It does no I/O. Give each database a name of
 // its own, the same in all processes. With lockmgr.MaxWait a process gives up after some time, and
-// its migrations fail. With lockmgr.Shared or lockmgr.AsOwner, others could have the lock, too: Lock
-// fails with lockmgr.ErrInvalidOption.
+// its migrations fail. With lockmgr.Shared or lockmgr.AsOwner, others could have the lock, too:
+// Lock fails with lockmgr.ErrInvalidOption.
 func NewLocker(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *Locker {
 	return &Locker{manager: m, name: name, options: opts}
 }

@@ -14,8 +14,8 @@ type outsiders struct {
 	pausedAt, until time.Duration // the newest pause. until moves back if the pause ends early
 	end             time.Duration // the value of until when the pause began
 	whole           bool          // the pause does not end early
-	repeats         int           // how many refused tries may be repeated at once; always zero with an index
-	repeated        int           // tries repeated since the last grant
+	repeats         int           // how many refused tries may be repeated at once
+	repeated        int           // tries repeated since the last grant; always zero with an index
 	vain            uint          // how many pauses for subscribers have followed each other without anybody being heard
 	wideAt          time.Duration // when a pause is to be long enough for clients far away
 	hadFor          time.Duration // for how long we had a lock since the last pause, without the present hold

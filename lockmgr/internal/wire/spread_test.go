@@ -486,7 +486,8 @@ func TestSpread_Gathers(t *testing.T) {
 	})
 }
 
-// A set with a lease that is shorter than the waits for its names keeps what it has got all the same.
+// A set with a lease that is shorter than the waits for its names keeps what it has got all the
+// same.
 func TestSpread_GathersForLongerThanTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, run := spreading(t)
