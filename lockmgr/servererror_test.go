@@ -208,6 +208,32 @@ func waitsThatEnd(m *lockmgr.Manager) map[string]func(wait time.Duration) error 
 	}
 }
 
+// A server has refused to write a name, and then refuses a set with the name because others hold
+// it. The wait for the set ends as any other.
+func TestServerError_SetAfterTrouble(t *testing.T) {
+	t.Parallel()
+	tt := faults.Troubles("NOREPLICAS")[0]
+	s := redistest.Start(t, tt.Args...)
+	w := faults.NewWitness()
+	other := dial(t, s.Addr(), lockmgr.Options{Anonymous: true})
+	m := dial(t, s.Addr(), lockmgr.Options{Anonymous: true, Observer: w.Observe})
+	a := mustLock(t, other, "a")
+	ending, cancel := context.WithCancel(ctx)
+	waiting := m.LockAllAsync(lockmgr.All("a", "b"), lockmgr.WaitContext(ending))
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
+	tt.Begin(t, s)
+	requireServerError(t, tt.Kind, errOf(m.TryLock(ctx, "b")))
+	tt.End(t, s)
+	b := mustLock(t, other, "b")
+	start := time.Now()
+	mustUnlock(t, a) // the set now keeps it
+	faults.AwaitEvent(t, w, func(e lockmgr.EventRefused) bool { return e.At.After(start) })
+	cancel()
+	require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrNotAcquired)
+	mustUnlock(t, b)
+	awaitAtRest(t, m)
+}
+
 // A closed client stays closed, so a request fails at once and not after RetryTime.
 func TestError_ClosedClientIsFinal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

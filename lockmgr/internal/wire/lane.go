@@ -498,7 +498,7 @@ func (l *Lane) report(b *batch) {
 // reply turns the answer to an operation into a reply. reply adds the reply to the replies of the
 // batch, or passes the reply to the confirmer.
 func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
-	l.cfg.noteSlot(op, a.Failure)
+	l.cfg.noteSlots(op, a.Failure)
 	if !a.Failure.Unanswered() {
 		o.sentAt, o.answered = op.Sent, true
 	}

@@ -84,11 +84,17 @@ func (c *Config) suspectLayout() {
 	}
 }
 
-// noteSlot notes the end of an operation, for the waits in the operation's slot. f is nil if the
-// operation was answered.
-func (c *Config) noteSlot(op *core.Op, f *Failure) {
-	if t := c.troubles; t != nil && (f != nil || !t.none()) {
-		t.note(SlotOf(keyOf(op)), c.Now(), f.at(c.where), c.detour)
+// noteSlots notes the end of an operation, for the waits in the operation's slots: several of a set
+// at a single server. f is nil if the operation was answered.
+func (c *Config) noteSlots(op *core.Op, f *Failure) {
+	t := c.troubles
+	if t == nil || f == nil && t.none() {
+		return
+	}
+	f = f.at(c.where)
+	t.note(SlotOf(keyOf(op)), c.Now(), f, c.detour)
+	for i := 1; i < len(op.Items); i++ {
+		t.note(SlotOf(op.Items[i].Name), c.Now(), f, c.detour)
 	}
 }
 
