@@ -22,7 +22,7 @@ const patient = time.Minute
 
 func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: time.Second})
+	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: 1300 * time.Millisecond}) // a busy machine is no trouble
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patient)
