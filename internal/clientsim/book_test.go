@@ -696,7 +696,8 @@ func (b *book) limited(name string, i int, err error) {
 	}
 }
 
-// limitsIn returns the smallest limit, but for 0, and the largest one that a name may have had in a span.
+// limitsIn returns the smallest limit, but for 0, and the largest one that a name may have had in a
+// span.
 func (b *book) limitsIn(name string, in span) (least, most int) {
 	p := b.of(name)
 	// The server may forget the limit, or hear of it late.
@@ -734,8 +735,8 @@ func (b *book) forced(name string, victim *hold, there bool, err error) {
 	}
 }
 
-// exempt notes that the holds of a name may be lost, or those of the manager of victim if that is not
-// nil: victim may have passed its lock on, or share its ID. w.mu is held.
+// exempt notes that the holds of a name may be lost, or those of the manager of victim if that is
+// not nil: victim may have passed its lock on, or share its ID. w.mu is held.
 func (b *book) exempt(p *pages, victim *hold) {
 	for _, h := range p.holds {
 		if victim != nil && h.mgr != victim.mgr {

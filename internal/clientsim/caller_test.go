@@ -454,7 +454,8 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 	}
 }
 
-// limit sets the limit of permits, or deletes the permits, with which the server forgets their limit.
+// limit sets the limit of permits, or deletes the permits, with which the server forgets their
+// limit.
 func (w *world) limit(mgr *lockmgr.Manager, name string, n int, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
 	defer cancel()

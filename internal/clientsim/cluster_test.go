@@ -88,8 +88,8 @@ func (w *world) serverOf(key string) *server {
 
 func (w *world) keysOf(key string) keyspace { return w.serverOf(key).keys }
 
-// elsewhere returns the answer to a command whose keys are not here, or nil. asking says that the client sent
-// ASKING before.
+// elsewhere returns the answer to a command whose keys are not here, or nil. asking says that the
+// client sent ASKING before.
 func (s *server) elsewhere(keys []string, asking bool) any {
 	if s.w.set.servers == 1 || len(keys) == 0 {
 		return nil
@@ -119,8 +119,8 @@ func (s *server) elsewhere(keys []string, asking bool) any {
 	return failure(fmt.Sprintf("ASK %d sim:%d", slot, 7000+m.to.index))
 }
 
-// movedChannel returns the answer to a command about a channel, or a key of a slot that is not being moved, whose
-// slot another server serves, or nil.
+// movedChannel returns the answer to a command about a channel, or a key of a slot that is not
+// being moved, whose slot another server serves, or nil.
 func (s *server) movedChannel(channel string) any {
 	if at := s.w.ownerOf(slotOf(channel)); at != s {
 		return failure(fmt.Sprintf("MOVED %d sim:%d", slotOf(channel), 7000+at.index))
@@ -391,8 +391,8 @@ func (s *server) failedOver(since time.Time) bool {
 	return len(s.failed) > 0 && !s.failed[len(s.failed)-1].Before(since)
 }
 
-// hasRevived reports whether a failover has brought back a holder that the record of a name has now.
-// w.mu is held.
+// hasRevived reports whether a failover has brought back a holder that the record of a name has
+// now. w.mu is held.
 func (w *world) hasRevived(name string) bool {
 	return slices.ContainsFunc(w.keysOf(name).names(name), func(h string) bool { return slices.Contains(w.revived[name], h) })
 }

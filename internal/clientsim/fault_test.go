@@ -258,7 +258,8 @@ func (h *host) excuse(lasts time.Duration) {
 	h.excuses = append(h.excuses, excuse{span: span{now, now.Add(lasts + h.w.recovery)}})
 }
 
-// An excuse is a time in which a host is disturbed: for what one server has, or, if that is nil, for all.
+// An excuse is a time in which a host is disturbed: for what one server has, or, if that is nil,
+// for all.
 type excuse struct {
 	span
 	of *server
@@ -269,8 +270,8 @@ func (h *host) disturbed(in span) bool {
 	return slices.ContainsFunc(h.excuses, func(e excuse) bool { return e.overlaps(in) })
 }
 
-// disturbed reports whether the host of a request was disturbed in a span, for a name that it is about. w.mu is
-// held.
+// disturbed reports whether the host of a request was disturbed in a span, for a name that it is
+// about. w.mu is held.
 func (q *request) disturbed(in span) bool {
 	w, is := q.m.w, false
 	q.parts(func(name string, _ feature) {

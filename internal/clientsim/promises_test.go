@@ -510,12 +510,7 @@ func (b *book) promise10(q *request) {
 	b.look("promise10", q)
 	p := b.of(q.name)
 	in := span{q.issued.Add(-2 * sec), q.told}
-	if q.kind == permits {
-		if least, most := b.limitsIn(q.name, in); q.n > least || most == 0 || len(p.limits) > 0 {
-			return
-		}
-	}
-	if took <= limit || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.disturbed(in) || w.strangerAt(q.name, in) ||
+	if took <= limit || len(p.limits) > 0 || p.newest != q.seq || w.late > 0 || w.crowded.After(q.issued) || q.disturbed(in) || w.strangerAt(q.name, in) ||
 		w.troubled(ofNames, nil, q.name, in) || b.managers[q.mgr].closing {
 		return
 	}
@@ -603,7 +598,8 @@ func (b *book) promise12a(h *hold) {
 				n++
 			}
 		}
-		// Replicas count for a slot that has moved from the next renewal on: the request may join a hold.
+		// Replicas count for a slot that has moved from the next renewal on: the request may join a
+		// hold.
 		renewed := time.Now().Add(-w.set.lease / 2)
 		if n < w.set.acks && !s.failedOver(h.issued) && !w.movedSince(name, h.issued) && !w.movedSince(name, renewed) {
 			w.fail("promise12a", "%v has %q as %s for another %v, and %d of %d replicas have it", h, name, h.lock.HolderID(), h.lock.Remaining(), n, w.set.acks)

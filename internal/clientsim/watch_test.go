@@ -118,8 +118,8 @@ func (p *pages) before(q *request, n int) int {
 // promise14d: nobody waits for ever. It is called when somebody does.
 func (b *book) promise14d(format string, args ...any) { b.w.fail("promise14d", format, args...) }
 
-// collected reports whether the lock of a request may be in the request's future, and may be over: of
-// an All the observer may tell late.
+// collected reports whether the lock of a request may be in the request's future, and may be over:
+// of an All the observer may tell late.
 func (b *book) collected(q *request) bool {
 	return q.observed || q.joined && b.w.set.kinds&slowObserver != 0
 }

@@ -241,9 +241,9 @@ func (w *world) settle() bool {
 	return !w.failed()
 }
 
-// sweep removes, as an administrator would, the records of long fixed leases
-// that a Close has said it leaves, or that a failover has brought back, and permits. They would stand in the
-// way for a day.
+// sweep removes, as an administrator would, the records of long fixed leases that a Close has said
+// it leaves, or that a failover has brought back, and permits. They would stand in the way for a
+// day.
 func (w *world) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
