@@ -128,8 +128,12 @@ func requireEmpty(t testing.TB, s *redistest.Server) {
 // busy machine.
 func expired(t testing.TB, s *redistest.Server) (locks func() []string) {
 	t.Helper()
+	const user = "listener" // the default user may be restricted
+	faults.Do(t, s, "ACL", "SETUSER", user, "on", ">"+user, "&*", "+@all")
 	faults.Do(t, s, "CONFIG", "SET", "notify-keyspace-events", "Ex")
-	client := redistest.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true}))(t)
+	client := redistest.Must(rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()}, Username: user, Password: user, DisableCache: true,
+	}))(t)
 	t.Cleanup(client.Close)
 	names := make(chan string, 10_000)
 	listening, stop := context.WithCancel(ctx)
