@@ -63,8 +63,8 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 	}
 }
 
-// term calls fn once, and returns the error of a Do. lost reports whether the lock was lost before fn
-// returned, and not because the manager was closed.
+// term calls fn once, and returns the error that Do would return. lost reports whether the lock was
+// lost before fn returned, other than by Close.
 func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (lost bool, err error) {
 	inner := l.Context(ctx)
 	defer func() {
