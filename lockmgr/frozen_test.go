@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -73,6 +74,33 @@ func TestFrozen_UnlockAndClose(t *testing.T) {
 			}
 			require.Error(t, m.Close(ctx))
 			require.LessOrEqual(t, time.Since(begin), limit)
+		})
+	}
+}
+
+// Close of a manager that waits for a message takes up to a second more if the manager has borrowed
+// its client.
+func TestFrozen_CloseWithABorrowedClient(t *testing.T) {
+	for name, o := range frozenOptions {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *scene) {
+				other, _ := w.manager(lockmgr.Options{})
+				mustLock(t, other, "a")
+				n := &network{server: w.server}
+				client := must(rueidis.NewClient(lockmgr.TuneClient(rueidis.ClientOption{
+					InitAddress: []string{"pipe:0"}, ForceSingleClient: true, DialCtxFn: n.dial,
+				})))(t)
+				defer client.Close()
+				m := must(lockmgr.New(client, o))(t)
+				mustLock(t, m, "b")
+				waiting := m.LockAsync("a")
+				synctest.Wait()
+				n.hush()
+				begin := time.Now()
+				require.Error(t, m.Close(ctx))
+				require.LessOrEqual(t, time.Since(begin), max(o.RetryTime, o.CommandTimeout)+second+frozenPauses)
+				require.ErrorIs(t, errOf(waiting.Await(ctx)), lockmgr.ErrClosed)
+			})
 		})
 	}
 }

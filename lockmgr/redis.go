@@ -562,8 +562,8 @@ func findIn(nodes *cluster.Nodes) func(addr string) (rueidis.Client, error) {
 // for as long, and its pool (BlockingPoolSize) needs 17 free connections to each server. With
 // Options.Replicas the pool needs one more.
 //
-// If the server is silent, Close takes a second more than with a client of [Dial], because the
-// client waits for the end of the connection for messages, or as long as a dial under way.
+// If the server is silent, Close takes up to a second more than that of a manager of [Dial]: the
+// client waits before it ends its connection for messages. A dial under way also delays Close.
 func New(client rueidis.Client, options Options) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
