@@ -679,15 +679,16 @@ func (b *book) limiting(name string, n int) int {
 	return len(p.limits) - 1
 }
 
-// limited notes the end of a call of SetLimit. One that has failed may take effect at any time.
-func (b *book) limited(name string, i int, err error) {
+// limited notes the end of a call of SetLimit. One that is not known to be done may take effect at
+// any time.
+func (b *book) limited(name string, i int, done bool) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.w.tracef("the limit of %q is %d: %v", name, b.of(name).limits[i].n, err)
-	if err != nil {
+	all, now := b.of(name).limits, time.Now()
+	b.w.tracef("the limit of %q is %d: %v", name, all[i].n, done)
+	if !done {
 		return
 	}
-	all, now := b.of(name).limits, time.Now()
 	all[i].done = now
 	for j := range all {
 		if l := &all[j]; !l.done.IsZero() && l.done.Before(all[i].begun) && l.over.IsZero() {
@@ -700,16 +701,15 @@ func (b *book) limited(name string, i int, err error) {
 // span.
 func (b *book) limitsIn(name string, in span) (least, most int) {
 	p := b.of(name)
-	// The server may forget the limit, or hear of it late.
-	first := b.w.set.forget || b.w.set.replicas > 0 || !slices.ContainsFunc(p.limits, func(l limit) bool { return !l.done.IsZero() && l.done.Before(in.from) })
-	if least = math.MaxInt; first {
+	returns := b.w.set.forget || b.w.set.replicas > 0 // an earlier limit may hold again
+	replaced := slices.ContainsFunc(p.limits, func(l limit) bool { return !l.done.IsZero() && l.done.Before(in.from) })
+	if least = math.MaxInt; returns || !replaced {
 		least, most = limitOf, limitOf
 	}
 	for _, l := range p.limits {
-		if l.n > 0 && !l.begun.After(in.to) {
-			if forgotten := !first && !l.over.IsZero() && l.over.Before(in.from); !forgotten {
-				least, most = min(least, l.n), max(most, l.n)
-			}
+		over := !returns && !l.over.IsZero() && l.over.Before(in.from)
+		if l.n > 0 && !over && !l.begun.After(in.to) {
+			least, most = min(least, l.n), max(most, l.n)
 		}
 	}
 	return least, most

@@ -462,34 +462,34 @@ func (w *world) limit(mgr *lockmgr.Manager, name string, n int, r *rand.Rand) {
 	p := mgr.Permits(name, limitOf)
 	if n < 2*limitOf {
 		i := w.book.limiting(name, n)
-		w.book.limited(name, i, p.SetLimit(ctx, n))
+		w.book.limited(name, i, p.SetLimit(ctx, n) == nil)
 		return
 	}
 	i := w.book.limiting(name, limitOf) // by the next request
-	gone, err := p.Delete(ctx)
-	if !gone && err == nil {
-		err = lockmgr.ErrNotAcquired
-	}
-	w.book.limited(name, i, err)
+	gone, _ := p.Delete(ctx)
+	w.book.limited(name, i, gone)
 }
 
 func (w *world) force(mgr *lockmgr.Manager, name string, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
 	defer cancel()
 	victim := w.book.victim(name, r)
-	if w.kindOf(name) != permits && r.IntN(2) == 0 {
-		victim = nil
+	switch kind := w.kindOf(name); {
+	case kind == permits && victim == nil:
+		return
+	case kind != permits && r.IntN(2) == 0:
+		victim = nil // all
 	}
 	w.book.forcing(name, victim)
 	var there bool
 	var err error
 	switch {
-	case victim != nil && victim.kind == permits:
-		there, err = mgr.Permits(name, limitOf).Return(ctx, victim.lock.PermitIDs()...)
-	case victim != nil:
-		there, err = mgr.ForceUnlockHolders(ctx, name, victim.lock.HolderID())
-	case w.kindOf(name) != permits:
+	case victim == nil:
 		there, err = mgr.ForceUnlock(ctx, name)
+	case victim.kind == permits:
+		there, err = mgr.Permits(name, limitOf).Return(ctx, victim.lock.PermitIDs()...)
+	default:
+		there, err = mgr.ForceUnlockHolders(ctx, name, victim.lock.HolderID())
 	}
 	w.book.forced(name, victim, there, err)
 }

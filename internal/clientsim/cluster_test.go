@@ -100,7 +100,7 @@ func (s *server) elsewhere(keys []string, asking bool) any {
 	}
 	m := s.w.moving[slot]
 	if m == nil || m.to == s && !asking {
-		return s.movedChannel(keys[0])
+		return s.moved(keys[0])
 	}
 	here := 0
 	for _, key := range keys {
@@ -119,11 +119,10 @@ func (s *server) elsewhere(keys []string, asking bool) any {
 	return failure(fmt.Sprintf("ASK %d sim:%d", slot, 7000+m.to.index))
 }
 
-// movedChannel returns the answer to a command about a channel, or a key of a slot that is not
-// being moved, whose slot another server serves, or nil.
-func (s *server) movedChannel(channel string) any {
-	if at := s.w.ownerOf(slotOf(channel)); at != s {
-		return failure(fmt.Sprintf("MOVED %d sim:%d", slotOf(channel), 7000+at.index))
+// moved returns MOVED if another server has the slot of a key or a channel, or nil.
+func (s *server) moved(key string) any {
+	if at := s.w.ownerOf(slotOf(key)); at != s {
+		return failure(fmt.Sprintf("MOVED %d sim:%d", slotOf(key), 7000+at.index))
 	}
 	return nil
 }

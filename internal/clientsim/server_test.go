@@ -145,7 +145,7 @@ func (s *server) command(c *conn, args []string) []byte {
 			return resp.Append(nil, failure("NOPERM No permissions to access a channel"))
 		}
 		if name == "SSUBSCRIBE" {
-			if at := s.movedChannel(args[1]); at != nil {
+			if at := s.moved(args[1]); at != nil {
 				return resp.Append(nil, at)
 			}
 		}
