@@ -551,6 +551,13 @@ func (b *book) victim(name string, r *rand.Rand) *hold {
 	return nil
 }
 
+// holding returns the holds of a name.
+func (b *book) holding(name string) []*hold {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	return slices.Clone(b.of(name).holds)
+}
+
 // event notes what the observer of a manager is told.
 func (b *book) event(e lockmgr.Event) {
 	g, ok := e.(lockmgr.EventGranted)
@@ -627,8 +634,14 @@ func (b *book) hears(p *pages, name string) {
 
 // listens reports whether a host is subscribed to the channel of a name. w.mu is held.
 func (w *world) listens(h *host, name string) bool {
-	return slices.ContainsFunc(w.ownerOf(slotOf(name)).subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
-		return c.from == h && !c.closed && !c.broken
+	nodes := []*server{w.ownerOf(slotOf(name))}
+	if w.set.kinds&classic != 0 {
+		nodes = w.servers
+	}
+	return slices.ContainsFunc(nodes, func(s *server) bool {
+		return slices.ContainsFunc(s.subscribers["redisson_lock__channel:{"+name+"}"], func(c *conn) bool {
+			return c.from == h && !c.closed && !c.broken
+		})
 	})
 }
 
@@ -798,7 +811,7 @@ var outcomes = map[error]string{
 	lockmgr.ErrWaitTimeout: "ErrWaitTimeout", lockmgr.ErrUnavailable: "ErrUnavailable", lockmgr.ErrClosed: "ErrClosed",
 	lockmgr.ErrDeadlock: "ErrDeadlock", lockmgr.ErrPermission: "ErrPermission", lockmgr.ErrWrongType: "ErrWrongType",
 	lockmgr.ErrKind: "ErrKind", lockmgr.ErrOutOfMemory: "ErrOutOfMemory", lockmgr.ErrReplicas: "ErrReplicas",
-	lockmgr.ErrLimit: "ErrLimit", context.DeadlineExceeded: "DeadlineExceeded",
+	lockmgr.ErrLimit: "ErrLimit", lockmgr.ErrOverloaded: "ErrOverloaded", context.DeadlineExceeded: "DeadlineExceeded",
 }
 
 func (w *world) see(err error) {

@@ -82,6 +82,8 @@ func (w *world) one(r *rand.Rand) {
 		w.contradict(m, mgr, a)
 	case k&force != 0 && r.IntN(12) == 0:
 		w.force(mgr, w.names[r.IntN(len(w.names))], r)
+	case k&looking != 0 && r.IntN(4) == 0:
+		w.inspect(mgr, w.names[r.IntN(len(w.names))], r)
 	case a.kind == reader && r.IntN(4) == 0:
 		w.upgrade(m, mgr, a, r)
 	case a.kind == reader && r.IntN(4) == 0:
@@ -126,7 +128,11 @@ func (w *world) lock(m *machine, mgr *lockmgr.Manager, a ask) *hold {
 	ctx, cancel := w.context(a.patience)
 	defer cancel()
 	l, err := q.lock(ctx, mgr)
-	return w.book.answered(q, l, err)
+	h := w.book.answered(q, l, err)
+	if w.set.kinds&looking != 0 && err != nil {
+		w.tracef("%v: %v", q, mgr.Explain(ctx, err))
+	}
+	return h
 }
 
 // do locks, waits and unlocks by one call.
@@ -148,6 +154,23 @@ func (w *world) do(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 		w.book.unlocked(h, valid, err)
 	} else if !q.granted {
 		w.book.answered(q, nil, err)
+	}
+}
+
+// inspect looks at a name. The managers that have it before and afterwards must be found.
+func (w *world) inspect(mgr *lockmgr.Manager, name string, r *rand.Rand) {
+	ctx, cancel := w.context(logBetween(r, ms, 3*w.set.timeout))
+	defer cancel()
+	if w.kindOf(name) == permits {
+		info, err := mgr.Permits(name, limitOf).Inspect(ctx)
+		w.tracef("permits %q: %+v: %v", name, info, err)
+		return
+	}
+	before := w.book.holding(name)
+	info, err := mgr.Inspect(ctx, name)
+	w.tracef("%q: %+v: %v", name, info, err)
+	if err == nil {
+		w.book.inspected(name, before, info.Holders)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/raced"
+	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 // An oracle that never speaks proves little. A cheat is a server or a caller that breaks a promise
@@ -149,6 +150,9 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 			w.calls.Done()
 		}},
 		{"promise8c", func(w *world, h *hold) { w.book.promise8c() }},
+		{"promise8c", func(w *world, h *hold) { w.book.idle() }},
+		{"promise3a", func(w *world, h *hold) { w.book.inspected(h.name, []*hold{h}, nil) }},
+		{"promise13a", func(w *world, h *hold) { w.book.promise13a(h.request, lockmgr.ErrOverloaded) }},
 		{"promise4", func(w *world, h *hold) {
 			w.book.ids[h.lock.HolderID()] = &hold{request: &request{m: h.m, ask: ask{name: "another"}}, lock: h.lock}
 			w.book.promise4(h, false)

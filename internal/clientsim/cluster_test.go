@@ -250,7 +250,7 @@ func (m *migration) end() {
 	delete(w.moving, m.slot)
 	w.slots[m.slot], w.movedAt[m.slot], w.movedIn[m.slot] = to.index, time.Now(), to.offset
 	for channel, subs := range from.subscribers {
-		if slotOf(channel) == m.slot {
+		if slotOf(channel) == m.slot && w.set.kinds&classic == 0 {
 			for _, c := range append([]*conn(nil), subs...) {
 				from.unsubscribe(c, channel)
 				c.reply(resp.Append(nil, resp.Push{"sunsubscribe", channel, int64(len(c.subscribed))}), "")

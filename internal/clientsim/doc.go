@@ -36,9 +36,8 @@
 // such a request. With 10,000 seeds and more, TestSeeds fails if no run has met a pair, unless a
 // list says why it can't be met.
 //
-// Nothing draws these yet: Options.Channels other than the default, Options.Prefix, a stranger that
-// has a place at the head of a fair queue, Explain, Inspect and Scan, a host that is suspended,
-// MaxWaiters and MaxLocks. Lead is drawn only with options that it refuses.
+// Nothing draws these yet: Options.Prefix, a stranger that has a place at the head of a fair queue,
+// Scan, a host that is suspended. Lead is drawn only with options that it refuses.
 //
 // # What happens
 //
@@ -49,7 +48,7 @@
 // Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the
 // grant without a look at the future, use Do, Extend, All and Any, named and adopted owners,
 // re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold,
-// tokens, forced unlocks, limits of permits, and options that contradict each other.
+// tokens, forced unlocks, limits of permits, Inspect, Explain, and options that contradict each other.
 //
 // # Promptness
 //
@@ -68,14 +67,16 @@
 //	2a, 2b   a forced unlock is noticed by a manager that is subscribed, at once, and by all
 //	         at their next renewal; no lock is passed on, or joined, long after its record has gone,
 //	         and none that is fenced or passed on for the first time if nobody has looked for the record
-//	3a, 3b   a valid lock has a record that lives as long; it is lost for a reason only
+//	3a, 3b   a valid lock has a record that lives as long, and Inspect finds the record; it is lost
+//	         for a reason only
 //	4        no later hold has the ID of an earlier one
 //	5        tokens rise over all managers, also after a forced unlock
 //	6a to 6c Lost is closed soon after the deadline, never before; Unlock tells a loss; Close loses
 //	7a, 7b   what a killed process had is free after its lease; a record lives no longer than
 //	         those who hold it want
 //	8a to 8c MaxWait and contexts are kept; a record that nobody wants ends with the lease;
-//	         at the end no key, subscription, connection and goroutine is left
+//	         at the end no key, subscription, connection and goroutine is left, and before that no
+//	         manager counts a request or a hold
 //	9a, 9b   RetryTime plus CommandTimeout after the server fell silent all are told; Close ends
 //	10       a free name is granted at once, whatever happens to others
 //	11a, 11b KeepFor keeps a name from others, and a request that nobody took keeps nothing

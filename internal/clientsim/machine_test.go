@@ -86,7 +86,10 @@ func (w *world) managerOptions(h *host) lockmgr.Options {
 		Lease: w.set.lease, CommandTimeout: w.set.timeout, RetryTime: w.set.retry,
 		Linger: w.set.linger, PassCount: w.set.passCount, PassTime: w.set.passTime, Anonymous: w.set.kinds&telling == 0,
 		Replicas: lockmgr.Replicas{Acks: w.set.acks, Timeout: w.set.ackTime}, ConnectLater: w.set.kinds&lateDial != 0,
-		ForgetPermits: w.set.forget,
+		ForgetPermits: w.set.forget, MaxWaiters: w.set.maxWaiters, MaxLocks: w.set.maxLocks,
+	}
+	if w.set.kinds&classic != 0 {
+		o.Channels = lockmgr.ClassicChannels
 	}
 	if w.set.kinds&slowLog != 0 {
 		o.Logger = slog.New(slowHandler{h})

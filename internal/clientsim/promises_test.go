@@ -3,6 +3,7 @@ package clientsim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,19 @@ func (b *book) promise3a(h *hold) {
 			w.fail("promise3a", "%v has %q for another %v, the record lives for %v", h, name, left, life)
 		}
 	})
+}
+
+// inspected checks that Inspect has found the managers of the holds that there were before, and
+// still are.
+func (b *book) inspected(name string, before []*hold, found []lockmgr.Holder) {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	for _, h := range before {
+		is := func(o lockmgr.Holder) bool { return managerOf(o.Owner) == h.mgr }
+		if !h.exempt && !h.over && h.lock.Valid() && !slices.ContainsFunc(found, is) {
+			b.w.fail("promise3a", "%v has %q as %s, and Inspect has found %v", h, name, h.lock.HolderID(), found)
+		}
+	}
 }
 
 // promise3b: a lock is lost for a reason only.
@@ -420,6 +434,29 @@ func (b *book) promise8c() {
 	}
 }
 
+// idle checks that no manager counts a request or a hold once all are answered and given back.
+func (b *book) idle() bool {
+	w := b.w
+	var busy string
+	for end := time.Now().Add(w.recovery + 2*w.set.lease); ; {
+		busy = ""
+		for _, m := range w.machines {
+			if mgr := m.current(); mgr != nil {
+				if s := mgr.Stats(); s.Pending+s.Waiting+s.Held+s.Watched > 0 {
+					busy = fmt.Sprintf("machine %d: %+v", m.index, s)
+				}
+			}
+		}
+		if busy == "" || time.Now().After(end) || !w.pause(sec) {
+			break
+		}
+	}
+	if busy != "" {
+		w.fail("promise8c", "all is given back, and %s", busy)
+	}
+	return !w.failed()
+}
+
 // mayStay reports whether a key may be there at the end.
 func (b *book) mayStay(key string, v *value) bool {
 	name := strings.TrimSuffix(strings.TrimPrefix(key, "{"), "}:timeout")
@@ -438,6 +475,9 @@ func (b *book) mayStay(key string, v *value) bool {
 	case strings.HasPrefix(key, "redisson_lock_queue:"), strings.HasPrefix(key, "redisson_lock_timeout:"):
 		return b.w.set.kinds&redisson != 0 // until somebody asks for the lock
 	case strings.Contains(key, ":rwlock_timeout:"):
+		if _, moved := b.w.movedAt[slotOf(key)]; moved {
+			return true // the key was at one master, and the release at the other
+		}
 		for id, e := range b.managers {
 			if e.excused && strings.Contains(key, id) {
 				return true
@@ -697,6 +737,10 @@ func (b *book) promise13a(q *request, err error) {
 		if least, _ := b.limitsIn(q.name, span{q.issued, q.told}); q.n <= least {
 			lie("the limit was large enough")
 		}
+	case errors.Is(err, lockmgr.ErrOverloaded):
+		if !b.overloaded(q) {
+			lie("its manager had room")
+		}
 	case errors.Is(err, lockmgr.ErrReplicas):
 		if !q.met.has(acks) {
 			lie("it asks for no replicas")
@@ -721,6 +765,26 @@ func (b *book) promise13a(q *request, err error) {
 	default:
 		lie("nothing like that has happened")
 	}
+}
+
+// overloaded reports whether the manager of a request may have as many requests, or names, as it may
+// have. It remembers names for a while.
+func (b *book) overloaded(q *request) bool {
+	type wanted struct {
+		name  string
+		asSet bool
+	}
+	names, waiters := make(map[wanted]bool), 0
+	for _, o := range b.all {
+		if o.mgr == q.mgr {
+			names[wanted{o.name, o.kind == set}] = true
+			if o.told.IsZero() || o.told.After(q.issued.Add(-b.w.recovery)) {
+				waiters++
+			}
+		}
+	}
+	set := &b.w.set
+	return set.maxLocks > 0 && (len(names) > set.maxLocks || waiters > set.maxWaiters)
 }
 
 // silent reports whether the server was silent all the time and for longer than a command may take,

@@ -241,15 +241,16 @@ func (s *server) eval(c *conn, name string, args []string, asking bool) any {
 func (s *server) plain(args []string) any {
 	switch strings.ToUpper(args[0]) {
 	case "PUBLISH", "SPUBLISH":
-		kind := "message"
+		kind, nodes := "message", s.w.servers
 		if args[0][0] == 'S' || args[0][0] == 's' {
-			kind = "smessage"
+			kind, nodes = "smessage", []*server{s}
 		}
-		subs := s.subscribers[args[1]]
-		for _, c := range subs {
-			c.reply(resp.Append(nil, resp.Push{kind, args[1], args[2]}), "")
+		for _, node := range nodes {
+			for _, c := range node.subscribers[args[1]] {
+				c.reply(resp.Append(nil, resp.Push{kind, args[1], args[2]}), "")
+			}
 		}
-		return int64(len(subs))
+		return int64(len(s.subscribers[args[1]]))
 	case "PUBSUB":
 		out := []any{}
 		for _, channel := range args[2:] {

@@ -69,6 +69,9 @@ const (
 	lateDial                       // Options.ConnectLater
 	full                           // the servers have no memory
 	limits                         // SetLimit of permits
+	scarce                         // MaxWaiters and MaxLocks are small
+	looking                        // Inspect and Explain
+	classic                        // a cluster whose managers use classic channels
 	allKinds     = 1<<iota - 1
 )
 
@@ -78,6 +81,7 @@ var kindNames = []string{
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
 	"replicated", "clustered", "fail", "move", "latedial", "full", "limits",
+	"scarce", "looking", "classic",
 }
 
 // disasters are the kinds that strike at an instant and last for a time.
@@ -124,6 +128,7 @@ type settings struct {
 	linger, passTime        time.Duration
 	forget                  bool
 	passCount               int
+	maxWaiters, maxLocks    int           // zero: the defaults
 	keepAlive, writeTimeout time.Duration // of the client
 	latency                 []time.Duration
 	hold                    time.Duration // a typical hold
@@ -156,11 +161,11 @@ func drawSettings(seed uint64, only, off kinds) settings {
 	for k := kinds(1); k < allKinds; k <<= 1 {
 		in := 4
 		switch k {
-		case noSubscribe, far, slowCallback, endless, shared:
+		case noSubscribe, far, slowCallback, endless, shared, scarce:
 			in = 12
 		case sides, keeping, fixed, fenced:
 			in = 3
-		case replicated, clustered, contrary, telling, lateDial:
+		case replicated, clustered, contrary, telling, lateDial, looking:
 			in = 8
 		case hot, crowd:
 			in = 16
@@ -221,6 +226,9 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		// Connecting takes two ways there and back, and has to end in time.
 		s.timeout, s.writeTimeout = min(s.timeout, 400*ms), max(s.writeTimeout, sec)
 	}
+	if s.kinds&scarce != 0 {
+		s.maxWaiters, s.maxLocks = 1+r.IntN(8), 1+r.IntN(4)
+	}
 	s.drawNames(r)
 	s.drawServers(r)
 	for range s.managers {
@@ -257,7 +265,9 @@ func (s *settings) drawNames(r *rand.Rand) {
 
 // drawServers draws servers and replicas.
 func (s *settings) drawServers(r *rand.Rand) {
-	if s.servers = 1; s.kinds&(clustered|move) != 0 {
+	if s.servers = 1; s.kinds&(clustered|move) == 0 {
+		s.kinds &^= classic
+	} else {
 		s.kinds |= clustered
 		s.servers = 2
 		s.kinds &^= shared // a client of a cluster that is closed while it dials leaves that connection open

@@ -115,7 +115,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 // publish sends a message of a stranger, as the last command of it.
 func (s *server) publish(channel, text string) {
 	publish := "PUBLISH"
-	if s.w.set.servers > 1 {
+	if s.w.set.servers > 1 && s.w.set.kinds&classic == 0 {
 		publish = "SPUBLISH"
 	}
 	s.plain([]string{publish, channel, text})

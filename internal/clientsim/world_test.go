@@ -220,7 +220,7 @@ func (w *world) live() {
 	ended := make(chan struct{})
 	go func() { w.book.watch(); close(ended) }()
 	w.plan()
-	if w.pause(w.set.life) && w.settle() && w.closeAll() {
+	if w.pause(w.set.life) && w.settle() && w.book.idle() && w.closeAll() {
 		w.leftovers()
 		w.sheet = w.book.sheet()
 	}
