@@ -51,17 +51,9 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 }
 
 // settleIndexed is the part of settleName for a name with an index. If requests wait, settleIndexed
-// asks for further entries. If no request waits, settleIndexed ends the wait of each entry: the
-// last request may have gone to an entry that was advanced after a waiting entry. settleIndexed
-// returns when to call it again.
+// asks for further entries. settleIndexed returns when to call it again.
 func (m *Machine) settleIndexed(n *name) (again time.Duration) {
-	again = Forever
-	if n.queue.head == nil {
-		for e := n.waiting(); e != nil; e = n.waiting() {
-			again = min(again, m.advance(e))
-		}
-	}
-	again = min(again, m.leaveLine(n))
+	again = m.leaveLine(n)
 	for !m.closing {
 		e := n.another()
 		if e == nil {
