@@ -768,16 +768,12 @@ func (b *book) promise13a(q *request, err error) {
 }
 
 // overloaded reports whether the manager of a request may have as many requests, or names, as it may
-// have. It remembers names for a while.
+// have. It remembers names for a while, and sets with the sides of their items.
 func (b *book) overloaded(q *request) bool {
-	type wanted struct {
-		name  string
-		asSet bool
-	}
-	names, waiters := make(map[wanted]bool), 0
+	names, waiters := make(map[string]bool), 0
 	for _, o := range b.all {
 		if o.mgr == q.mgr {
-			names[wanted{o.name, o.kind == set}] = true
+			names[fmt.Sprint(o.name, o.of)] = true
 			if o.told.IsZero() || o.told.After(q.issued.Add(-b.w.recovery)) {
 				waiters++
 			}
