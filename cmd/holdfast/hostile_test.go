@@ -206,21 +206,10 @@ func TestOutputs_OfAHostileServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = l.Close() })
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go resp.Serve(c, answer)
-				}
-			}()
+			addr := fake(t, answer)
 			var all []*process
 			for _, args := range calls {
-				all = append(all, w.start(append([]string{"--redis", "redis://" + l.Addr().String()}, args...)...))
+				all = append(all, w.start(append([]string{"--redis", "redis://" + addr}, args...)...))
 			}
 			for _, p := range all {
 				p.wait()
@@ -229,6 +218,23 @@ func TestOutputs_OfAHostileServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fake starts a server that answers each command with what answer returns, and returns its address.
+func fake(t *testing.T, answer func(args []string) string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go resp.Serve(c, answer)
+		}
+	}()
+	return l.Addr().String()
 }
 
 // greeting answers the commands of a new connection as a server does, and all others with a reply.

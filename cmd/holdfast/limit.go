@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -41,9 +42,7 @@ It ends with 1 if the number to print or to forget is not set, or if --forget fi
 			if set && forget {
 				return errors.New("limit: a number and --forget exclude each other")
 			}
-			ctx, stop := interrupted()
-			defer stop()
-			return a.with(looks, func(m *lockmgr.Manager) error {
+			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				p := m.Permits(args[0], 1)
 				told := func(err error) error {
 					if e := new(lockmgr.LockError); isWrongType(err) && errors.As(err, &e) {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -150,14 +151,23 @@ Put -- before a name that begins with -, as in: holdfast show -- -x`,
 // closeTime bounds the end of a manager.
 const closeTime = 10 * time.Second
 
-// with calls f with a manager, which it closes afterwards.
-func (a *app) with(o lockmgr.Options, f func(*lockmgr.Manager) error) error {
+// with calls f with a manager, which it closes afterwards. Ctrl-C ends the context of f. Before that
+// it ends the program, as the dial of a manager takes no context.
+func (a *app) with(o lockmgr.Options, f func(context.Context, *lockmgr.Manager) error) error {
 	o.Prefix = a.prefix
 	m, err := lockmgr.DialURL(a.url, o)
 	if err != nil {
 		return failed(err)
 	}
-	return using(m, func() error { return f(m) })
+	return using(m, func() error {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err := f(ctx, m)
+		if err != nil && ctx.Err() != nil {
+			return &exit{code: exitSignal + number(os.Interrupt)}
+		}
+		return err
+	})
 }
 
 // using calls f, and closes m afterwards.

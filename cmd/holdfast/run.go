@@ -167,8 +167,7 @@ func (j *job) run(a *app) error {
 	defer signal.Stop(signals)
 	j.until = time.Now().Add(j.wait)
 	o := lockmgr.Options{Lease: j.lease, Prefix: a.prefix, Process: lockmgr.Process{Program: "holdfast run"}}
-	var m *lockmgr.Manager
-	err = j.outlast(signals, func() (err error) { m, err = lockmgr.DialURL(a.url, o); return err })
+	m, err := outlast(j, signals, func() *futures.Future[*lockmgr.Manager] { return j.dial(a.url, o) })
 	if err != nil {
 		return failed(err)
 	}
@@ -226,17 +225,35 @@ func (j *job) options() []lockmgr.LockOption {
 // retryAfter is the pause before the server is tried again.
 const retryAfter = time.Second
 
+// dial connects to the server, for as long as the job may wait.
+func (j *job) dial(url string, o lockmgr.Options) *futures.Future[*lockmgr.Manager] {
+	var p futures.Promise[*lockmgr.Manager]
+	go func() { p.Resolve(lockmgr.DialURL(url, o)) }() // it takes no context, and ends with the program
+	if j.wait > 0 {
+		time.AfterFunc(time.Until(j.until), func() { p.Resolve(nil, &exit{exitUnreachable, errors.New("the server did not answer in time")}) })
+	}
+	return p.Future()
+}
+
 // outlast tries until the server serves, for as long as the job may wait. A signal ends the wait.
-func (j *job) outlast(signals <-chan os.Signal, try func() error) error {
+func outlast[T any](j *job, signals <-chan os.Signal, try func() *futures.Future[T]) (none T, err error) {
+	stopped := func(s os.Signal) error { return &exit{code: exitSignal + number(s)} }
 	for {
-		err := try()
+		f := try()
+		select {
+		case <-f.Done():
+		case s := <-signals:
+			f.Cancel()
+			return none, stopped(s)
+		}
+		value, err := f.Result()
 		if j.noWait || !lockmgr.Temporary(err) || errors.Is(err, lockmgr.ErrNotAcquired) {
-			return err
+			return value, err
 		}
 		pause := retryAfter
 		if j.wait > 0 {
 			if pause = min(pause, time.Until(j.until)); pause <= 0 {
-				return err
+				return none, err
 			}
 		}
 		if !j.told && !j.quiet {
@@ -246,29 +263,19 @@ func (j *job) outlast(signals <-chan os.Signal, try func() error) error {
 		select {
 		case <-time.After(pause):
 		case s := <-signals:
-			return &exit{code: exitSignal + number(s)}
+			return none, stopped(s)
 		}
 	}
 }
 
 // lock waits for the lock. A signal ends the wait.
-func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (l *lockmgr.Lock, err error) {
+func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (*lockmgr.Lock, error) {
 	j.tellLimit(m)
-	err = j.outlast(signals, func() (err error) {
-		var request *futures.Future[*lockmgr.Lock]
+	l, err := outlast(j, signals, func() *futures.Future[*lockmgr.Lock] {
 		if j.permits > 0 {
-			request = m.Permits(j.name, j.permits).AcquireAsync(1, j.options()...)
-		} else {
-			request = m.LockAsync(j.name, j.options()...)
+			return m.Permits(j.name, j.permits).AcquireAsync(1, j.options()...)
 		}
-		select {
-		case <-request.Done():
-			l, err = request.Result()
-			return err
-		case s := <-signals:
-			request.Cancel()
-			return &exit{code: exitSignal + number(s)}
-		}
+		return m.LockAsync(j.name, j.options()...)
 	})
 	switch {
 	case err == nil:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
@@ -19,11 +18,6 @@ import (
 )
 
 func isWrongType(err error) bool { return errors.Is(err, lockmgr.ErrWrongType) }
-
-// interrupted returns a context that ends with Ctrl-C.
-func interrupted() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt)
-}
 
 func (a *app) ls() *cobra.Command {
 	var asJSON bool
@@ -46,9 +40,7 @@ ls reads all keys of the server by SCAN, page by page, which blocks nobody.`,
   holdfast ls --json | jq 'select(.waiting > 0).name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := interrupted()
-			defer stop()
-			return a.with(looks, func(m *lockmgr.Manager) error {
+			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				rows, err := scan(ctx, m, strings.Join(args, ""))
 				if err != nil {
 					return err
@@ -115,9 +107,7 @@ It ends with 1 if nobody holds the lock.`,
   holdfast show --json backup`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := interrupted()
-			defer stop()
-			return a.with(looks, func(m *lockmgr.Manager) error {
+			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				r, held, err := look(ctx, m, args[0])
 				switch {
 				case err != nil:
@@ -203,9 +193,7 @@ if nobody holds the lock, if none of those that it has shown holds it any more, 
   holdfast break transcode af35f2edf1a9803f0000000000010000`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := interrupted()
-			defer stop()
-			return a.with(looks, func(m *lockmgr.Manager) error {
+			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				r, held, err := look(ctx, m, args[0])
 				if err != nil {
 					return err
@@ -254,7 +242,7 @@ func confirmed(ctx context.Context, c *cobra.Command) error {
 		}
 		return &exit{code: exitFailed}
 	case <-ctx.Done():
-		return &exit{code: exitSignal + number(os.Interrupt)}
+		return ctx.Err()
 	}
 }
 
@@ -315,9 +303,7 @@ It ends with 77 if something is missing that plain locks need.`,
   HOLDFAST_REDIS=redis://locker:secret@db:6379 holdfast check app:`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := interrupted()
-			defer stop()
-			return a.with(looks, func(m *lockmgr.Manager) error {
+			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				report, err := m.Check(ctx, strings.Join(args, ""))
 				w := c.OutOrStdout()
 				if report.Server != "" {

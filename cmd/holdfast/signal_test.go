@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // says waits until the program has printed a line.
@@ -62,4 +65,41 @@ func TestRun_SignalThatIsIgnoredStaysIgnored(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 	require.Zero(t, p.wait(), p.err.String())
 	require.Equal(t, "ran\n", p.out.String())
+}
+
+// Ctrl-C ends each command, whatever the server does not answer, and the exit code says so. The end
+// of a wait bounds the dial, too.
+func TestSignal_ServerIsSilent(t *testing.T) {
+	w := newWorld(t)
+	calls := [][]string{
+		{"ls"}, {"show", "a"}, {"break", "a"}, {"limit", "a"}, {"limit", "a", "3"}, {"check"}, {"top", "--json"},
+		{"run", "a", "--", "true"}, {"run", "--permits", "2", "a", "--", "true"},
+	}
+	requireAllCommands(t, calls, "man")
+	for name, greets := range map[string]bool{"from the start": false, "after the dial": true} {
+		t.Run(name, func(t *testing.T) {
+			for _, args := range calls {
+				silent := make(chan string, 16)
+				addr := fake(t, func(args []string) string {
+					if text, ok := resp.Greet(args); ok && greets {
+						return text
+					}
+					silent <- args[0]
+					return ""
+				})
+				p := w.start(append([]string{"--redis", "redis://" + addr + "?dial_timeout=1h"}, args...)...)
+				<-silent
+				require.NoError(t, p.Process.Signal(os.Interrupt))
+				p.wait()
+				if ok := args[0] == "top" && greets; !ok {
+					require.Contains(t, []string{"signal: interrupt", "exit status 130"}, p.ProcessState.String(), args)
+				}
+				require.Empty(t, p.err.String(), args)
+			}
+		})
+	}
+	addr := fake(t, func([]string) string { return "" })
+	code, _, text := w.run("--redis", "redis://"+addr+"?dial_timeout=1h", "run", "-w", "100ms", "a", "--", "true")
+	require.Equal(t, 69, code)
+	require.Equal(t, "holdfast: the server did not answer in time\n", text)
 }

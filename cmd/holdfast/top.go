@@ -51,9 +51,7 @@ addresses of loopback are taken, and --web 0.0.0.0:7117 is refused.`,
 				return &exit{exitUsage, errors.New("top: no terminal: give --json or --web")}
 			}
 			prefix := strings.Join(args, "")
-			ctx, stop := interrupted()
-			defer stop()
-			return a.with(looks, func(m *lockmgr.Manager) error {
+			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				s := newSource(m, prefix)
 				switch {
 				case web != "":
