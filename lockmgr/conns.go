@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
@@ -116,8 +117,8 @@ type trackedConn struct {
 	addr   string
 	shared bool
 
-	greeted bool   // the server has said more than one error
-	said    []byte // all that the server has said before that
+	greeted atomic.Bool // the server has said more than one error
+	said    []byte      // all that the server has said before that
 }
 
 // Read reads from the connection. If the server ends the connection after a single error or
@@ -126,22 +127,38 @@ type trackedConn struct {
 // be called concurrently.
 func (t *trackedConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
-	if t.greeted {
+	if t.greeted.Load() {
 		return n, err
 	}
 	t.said = append(t.said, p[:min(n, wire.MostSaid-len(t.said))]...)
-	var late net.Error
-	ours := errors.Is(err, net.ErrClosed) || errors.As(err, &late) && late.Timeout()
 	switch h := wire.ReadHangUp(t.said); {
 	case h == nil:
-		t.greeted, t.said = true, nil
+		t.said = nil
+		t.greeted.Store(true)
 	case h.Foreign:
 		return 0, h
-	case n == 0 && err != nil && !ours:
+	case n == 0 && theirs(err):
 		h.Err = err
 		return 0, h
 	}
 	return n, err
+}
+
+// Write writes to the connection. Write passes over the end of a connection on which the server has
+// not said more than an error: Read tells why the server has ended the connection, for instance
+// because it wants another certificate of the client.
+func (t *trackedConn) Write(p []byte) (int, error) {
+	n, err := t.Conn.Write(p)
+	if theirs(err) && !t.greeted.Load() {
+		return len(p), nil
+	}
+	return n, err
+}
+
+// theirs reports whether an error of a connection is one that the other side has caused.
+func theirs(err error) bool {
+	var late net.Error
+	return err != nil && !errors.Is(err, net.ErrClosed) && !(errors.As(err, &late) && late.Timeout())
 }
 
 func (t *trackedConn) Close() error {

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +205,35 @@ func TestConns_CloseEndsADial(t *testing.T) {
 		c.close()
 		dialling.Wait()
 	})
+}
+
+// A brokenConn has been ended by the other side, after a text.
+type brokenConn struct {
+	net.Conn
+	said io.Reader
+}
+
+func (c *brokenConn) Write([]byte) (int, error) {
+	return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
+}
+func (c *brokenConn) Read(p []byte) (int, error)  { return c.said.Read(p) }
+func (c *brokenConn) SetDeadline(time.Time) error { return nil }
+func (c *brokenConn) Close() error                { return nil }
+
+// A server may say why it ends a connection and end it before the client has written to it.
+func TestConns_EndedBeforeTheFirstWrite(t *testing.T) {
+	for said, want := range map[string]string{
+		"":                                       "before it said anything",
+		"-ERR max number of clients reached\r\n": "raise maxclients",
+	} {
+		opt := TuneClient(rueidis.ClientOption{InitAddress: []string{"a:1"}})
+		opt.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			return &brokenConn{said: strings.NewReader(said)}, nil
+		}
+		_, err := Dial(opt, Options{})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 // A peer that reads nothing does not hold up the end of a TLS connection.

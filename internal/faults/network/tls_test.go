@@ -102,6 +102,48 @@ func TestTLS_BadCertificateIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// A server wants a certificate of the client. The error says what the server said of it.
+func TestTLS_ClientCertificateIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	ours, theirs := newAuthority(t), newAuthority(t)
+	later := time.Now().Add(time.Hour)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for what, tt := range map[string]struct {
+			cert  *tls.Certificate
+			taken bool
+		}{
+			"good":              {ours.issue(t, "client", later), true},
+			"none":              {&tls.Certificate{}, false},
+			"of another author": {theirs.issue(t, "client", later), false},
+			"expired":           {ours.issue(t, "client", time.Now().Add(-time.Hour)), false},
+		} {
+			t.Run(tls.VersionName(version)+" "+what, func(t *testing.T) {
+				t.Parallel()
+				p := faultproxy.Start(t, s.Addr(), faultproxy.WithTLS(&tls.Config{
+					Certificates: []tls.Certificate{*ours.issue(t, host, later)}, MinVersion: version, MaxVersion: version,
+					ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ours.roots,
+				}))
+				opt := tlsClient(p.Addr(), ours)
+				opt.Dialer.Timeout = time.Minute // so that it is not the time-out that ends it
+				opt.Username, opt.Password = "", ""
+				opt.TLSConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					return tt.cert, nil
+				}
+				m, err := lockmgr.Dial(opt, lockmgr.Options{})
+				if tt.taken {
+					require.NoError(t, err)
+					require.NoError(t, m.Close(faults.Patient(t)))
+					return
+				}
+				require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+				require.ErrorContains(t, err, "remote error: tls: ")
+				require.ErrorContains(t, err, "does the server want a certificate of the client")
+			})
+		}
+	}
+}
+
 // A server of plain text, or a client of it: no hang either.
 func TestTLS_OnOneSideOnlyFails(t *testing.T) {
 	t.Parallel()

@@ -360,6 +360,8 @@ func DialFailure(err error) *Failure {
 		hint = "the function that gives the user and the password failed"
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &op): // after the dial
 		hint, err = "is the server stopped, and does it expect TLS or none as the client does?", errNoGreeting
+	case refusesTLS(err):
+		hint = hintRefusesTLS
 	case errors.As(err, &untrusted):
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -242,6 +243,8 @@ func (h *HangUp) failure(err error) *Failure {
 		f.Hint = "the server expects TLS"
 	case h.Foreign:
 		f.Hint = "is this the address of a Redis or Valkey server?"
+	case refusesTLS(h.Err):
+		f.Hint = hintRefusesTLS
 	case h.Said == "":
 		f.Hint = "does the server expect TLS, is it a proxy that does not know HELLO, such as twemproxy, or has it too many connections?"
 	default:
@@ -252,6 +255,15 @@ func (h *HangUp) failure(err error) *Failure {
 	}
 	return f
 }
+
+// refusesTLS reports whether an error is what the other side of a connection says to end TLS. With
+// TLS 1.3 that comes after the dial.
+func refusesTLS(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+const hintRefusesTLS = "does the server want a certificate of the client, or another one?"
 
 // halfDone is in the error of several_release.lua if the script has released some locks.
 const halfDone = "others were released"
