@@ -332,10 +332,15 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 }
 
 // requireReleased unlocks, and expects an error of a documented kind if any, or the end of all
-// faults.Patience.
+// faults.Patience. It expects no loss before the deadline, as nobody forces a lock open.
 func requireReleased(t testing.TB, l *lockmgr.Lock) {
 	t.Helper()
-	if err := l.Unlock(faults.Patient(t)); !errors.Is(err, context.DeadlineExceeded) {
+	deadline := now() + l.Remaining()
+	err := l.Unlock(faults.Patient(t))
+	if !errors.Is(err, context.DeadlineExceeded) {
 		requireTyped(t, err)
+	}
+	if now() < deadline {
+		require.NotErrorIs(t, err, lockmgr.ErrLeaseLost)
 	}
 }

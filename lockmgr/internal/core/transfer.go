@@ -184,6 +184,9 @@ func (m *Machine) gaveWay(e *entry, r *Reply) {
 // concerns.
 func (m *Machine) transferFailed(e *entry, r *Reply) {
 	n, u := e.of, e.upkeep()
+	if r.Ran == Maybe && r.Op.PlaceOp != nil && r.Op.PlaceOp.Pass { // it may have given the lock back, which is no loss
+		m.distrust(e)
+	}
 	forTokens := r.tokensRefused()
 	if u.upgrade != nil && (!forTokens || u.upgrade.Fenced) {
 		m.failUpgrade(e, r.Err)
