@@ -252,3 +252,47 @@ func TestCheck_AsksEachMaster(t *testing.T) {
 		require.Equal(t, "0", faults.Do(t, n, "DBSIZE"), "nothing is left behind")
 	}
 }
+
+// With Sentinel a user needs the permissions that docs/clusters.md lists beside those for plain
+// locks, on every server, and others at the Sentinels. The manager then follows a failover.
+func TestSentinel_LeastPrivilege(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartSentinel(t, 1)
+	const plain = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping " +
+		"+hget +hlen +lindex +lrem +rpush +time ~app:* ~{app:* &redisson_lock__channel:{app:*"
+	const watching = "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +unsubscribe +ping &*"
+	page := string(must(os.ReadFile("../docs/clusters.md"))(t))
+	require.Contains(t, page, "`"+watching+"`")
+	require.Contains(t, page, "With Sentinel, add\n`+role`.")
+	grant := func(servers []*redistest.Server, user, rules string) {
+		for _, s := range servers {
+			faults.Do(t, s, append([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, strings.Fields(rules)...)...)
+		}
+	}
+	opt := rueidis.ClientOption{InitAddress: w.Addrs(), Username: "locker", Password: "secret"}
+	opt.Sentinel = rueidis.SentinelOption{MasterSet: redistest.MasterSet, Username: "watcher", Password: "secret"}
+	grant(w.Servers, "locker", plain)
+	grant(w.Sentinels, "watcher", watching)
+	_, err := lockmgr.Dial(opt, lockmgr.Options{})
+	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	grant(w.Servers, "locker", plain+" +role")
+	for _, rule := range strings.Fields(watching)[:2] {
+		grant(w.Sentinels, "watcher", strings.ReplaceAll(watching, rule, ""))
+		_, err := lockmgr.Dial(opt, lockmgr.Options{})
+		require.ErrorIs(t, err, lockmgr.ErrPermission, rule)
+	}
+	grant(w.Sentinels, "watcher", watching)
+	m := dialOption(t, opt, lockmgr.Options{RetryTime: 20 * time.Second})
+	old := w.Master()
+	l := mustLock(t, m, "app:a")
+	require.Equal(t, "1", faults.Do(t, old, "WAIT", "1", "2000"))
+	faults.Do(t, w.Sentinels[0], "SENTINEL", "FAILOVER", redistest.MasterSet)
+	faults.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old })
+	mustUnlock(t, l)
+	mustUnlock(t, mustLock(t, m, "app:b"))
+	for _, s := range w.Sentinels {
+		for _, entry := range strings.Split(faults.Do(t, s, "ACL", "LOG"), "object\n")[1:] {
+			require.True(t, strings.HasPrefix(entry, "client|setinfo\n") || strings.HasPrefix(entry, "sentinel|"), "denied: %s", entry)
+		}
+	}
+}
