@@ -454,6 +454,9 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	})
 	if errors.Is(err, lockmgr.ErrLeaseLost) {
 		h.met.add(lost)
+		if valid {
+			b.promise3b(h, h.end)
+		}
 	}
 	b.promise6b(h, valid, err)
 }
