@@ -64,6 +64,43 @@ func TestCluster_OneShardWakes(t *testing.T) {
 	}
 }
 
+// Managers of different channels do not hear each other. All the same, they get a lock in the order
+// of the line.
+func TestCluster_LineOfDifferentChannels(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 1, 0)
+	for i, channels := range allChannels {
+		others := lockmgr.Options{Channels: allChannels[1-i]}
+		a, b := dialCluster(t, c, others), dialCluster(t, c, others)
+		lone := dialCluster(t, c, lockmgr.Options{Channels: channels})
+		for _, k := range lineKinds() {
+			if k.name == "reader" { // b's request is granted together with it
+				continue
+			}
+			t.Run(fmt.Sprint(k.name, ", channels: ", channels), func(t *testing.T) {
+				faults.Eventually(t, func() bool {
+					held := mustAwait(t, k.holds(a))
+					first := k.waits(lone)
+					k.awaitInLine(t, c.Nodes[0], "1")
+					second := k.waits(b)
+					k.awaitInLine(t, c.Nodes[0], "2")
+					mustUnlock(t, held)
+					select {
+					case <-first.Done():
+					case <-second.Done(): // on a busy machine the first one is late
+						mustUnlock(t, mustAwait(t, second))
+						mustUnlock(t, mustAwait(t, first))
+						return false
+					}
+					mustUnlock(t, mustAwait(t, first))
+					mustUnlock(t, mustAwait(t, second))
+					return true
+				}, "overtaken")
+			})
+		}
+	}
+}
+
 // Managers of a cluster with one master follow a planned failover, and one after the master has
 // died.
 func TestCluster_OneShardFailover(t *testing.T) {

@@ -3,6 +3,7 @@ package core
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -11,4 +12,14 @@ import (
 func TestRun_MoreSubscribersThanThereCanBe(t *testing.T) {
 	m := New(Config{TrustSubscribers: true})
 	require.EqualValues(t, mostOthers, m.othersOf(&name{details: &noDetails}, math.MaxInt64))
+}
+
+// A manager in a line whose message was lost tries while it still has its turn, or the record that
+// was granted to it.
+func TestPoll_ComesBeforeATurnIsOver(t *testing.T) {
+	m := New(Config{PlaceTime: 5 * time.Second, GrantLease: 2 * time.Second, PollMax: 5 * time.Second})
+	n := &name{details: withPosition(&position{}), sub: subOn}
+	for range 1000 {
+		require.Less(t, m.poll(n, time.Minute), m.cfg.GrantLease-m.cfg.GrantLease/20)
+	}
 }

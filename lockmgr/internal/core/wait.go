@@ -125,11 +125,13 @@ func (m *Machine) waitOver(e *entry) {
 }
 
 // poll returns the time until the next try if no message comes: the time until the other manager's
-// record expires, but no more than PollMax, lookAgain in a line, or pollBlind without messages.
+// record expires, but no more than PollMax, lookAgain in a line, or pollBlind without messages. In a
+// line, the next try comes before a turn or a grant whose message was lost is over: both last for
+// lookAgain.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax
 	if n.position() != nil {
-		most = m.lookAgain()
+		most = m.lookAgain() * 7 / 8
 	}
 	if s := n.set(); s != nil && s.active() && s.until > s.ends {
 		most = min(most, max(0, s.ends-m.now)/2) // the next try must prolong what is kept before it ends

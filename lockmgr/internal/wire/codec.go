@@ -20,7 +20,7 @@ type Script struct {
 func newScript(name string) *Script {
 	text := script.Text(name)
 	s := &Script{Name: name, Text: text, sha: hashOf(text)}
-	for channels, text := range [...]string{Classic: text, Sharded: forSharded.Replace(text)} {
+	for channels, text := range [...]string{Classic: forClassic.Replace(text), Sharded: forSharded.Replace(text)} {
 		text = onlyAt + text
 		s.clustered[channels] = &Script{Name: name, Text: text, sha: hashOf(text)}
 	}
@@ -46,6 +46,10 @@ const (
 // forSharded makes a script use sharded channels. A server delivers a message on a sharded channel
 // only to subscribers at the master of the channel's slot.
 var forSharded = strings.NewReplacer("'PUBLISH'", "'SPUBLISH'", "'PUBSUB', 'NUMSUB'", "'PUBSUB', 'SHARDNUMSUB'")
+
+// forClassic makes a script of a cluster take each manager of a line for one that may be deaf: see
+// line.lua. A node counts the subscribers at other nodes, and those of sharded channels, as nobody.
+var forClassic = strings.NewReplacer("string.find(flags, 'd')", "true")
 
 // A Command is one call of a script for some locks, or, without a script, a command whose words are
 // Args, followed by Keys and Rest. Keys and arguments are copied when the Command is built for the
