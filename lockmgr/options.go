@@ -365,7 +365,7 @@ func MaxHold(d time.Duration) LockOption { return LockOption{kind: optMaxHold, d
 // a re-entry counts from the re-entry, and never shortens the d of the hold.
 //
 // If the process ends within a round trip after the grant, or the server can't be reached, the name
-// may be kept for Options.Lease only. If the record is removed, or a fixed lease ends within a round
+// may be kept for two seconds only. If the record is removed, or a fixed lease ends within a round
 // trip after a re-entry, the name is not kept at all.
 //
 // After the hold, [Manager.Inspect] and [Manager.Scan] tell who had the lock, and until when: see
