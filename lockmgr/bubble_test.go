@@ -1,6 +1,7 @@
 package lockmgr_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -36,6 +38,11 @@ func bubble(t *testing.T, test func(t *testing.T, w *scene)) {
 		})
 		test(t, w)
 	})
+}
+
+// inBubble is bubble for a subtest.
+func inBubble(t *testing.T, name string, test func(t *testing.T, w *scene)) {
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
 }
 
 // manager starts a manager with a network of its own. It is closed at the end of the bubble.
@@ -179,7 +186,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.n.silent.Load() {
 		return len(b), nil
 	}
-	if isEval(b) && c.n.lose.Swap(false) {
+	if bytes.Contains(b, []byte("EVAL")) && c.n.lose.Swap(false) {
 		c.losing.Store(true)
 	}
 	return c.Conn.Write(b)
@@ -206,24 +213,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-func isEval(b []byte) bool {
-	for i := 0; i+4 <= len(b); i++ {
-		if string(b[i:i+4]) == "EVAL" {
-			return true
-		}
-	}
-	return false
-}
-
 // closedNow reports whether a channel is closed once all goroutines of the bubble are blocked.
 func closedNow(c <-chan struct{}) bool {
 	synctest.Wait()
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	return faults.Closed(c)
 }
 
 const (

@@ -72,17 +72,15 @@ var hungs = map[string]func(t *testing.T, m *lockmgr.Manager) (leave func()){
 // and their loss is reported in time.
 func TestCallback_ThatHangsDelaysOnlyCallbacks(t *testing.T) {
 	for name, hung := range hungs {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, net := w.manager(lockmgr.Options{Lease: second})
-				net.delay.Store(int64(milli)) // the callbacks come before the answers
-				leave := hung(t, m)
-				defer leave()
-				time.Sleep(10 * milli)
-				keepThroughTrouble(t, w, m)
-				l := mustAwait(t, futures.All(nil, m.LockAsync("a"), m.LockAsync("b")))
-				mustUnlock(t, l[0], l[1])
-			})
+		inBubble(t, name, func(t *testing.T, w *scene) {
+			m, net := w.manager(lockmgr.Options{Lease: second})
+			net.delay.Store(int64(milli)) // the callbacks come before the answers
+			leave := hung(t, m)
+			defer leave()
+			time.Sleep(10 * milli)
+			keepThroughTrouble(t, w, m)
+			l := mustAwait(t, futures.All(nil, m.LockAsync("a"), m.LockAsync("b")))
+			mustUnlock(t, l[0], l[1])
 		})
 	}
 }
@@ -196,29 +194,25 @@ func TestClose_WaitsForCallbacksForATime(t *testing.T) {
 		"slow callbacks":    {5 * second, time.Hour, 2 * second},
 		"an impatient call": {5 * second, 150 * milli, 150 * milli},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
-				mustLock(t, m, "a")
-				var got []error
-				for range 3 {
-					m.LockAsync("a").OnDone(func(_ *lockmgr.Lock, err error) {
-						time.Sleep(test.takes)
-						got = append(got, err)
-					})
-				}
-				limited, cancel := context.WithTimeout(ctx, test.limit)
-				defer cancel()
-				begin := time.Now()
-				require.NoError(t, m.Close(limited))
-				require.Equal(t, test.want, time.Since(begin))
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.Len(t, got, 3)
-				for _, err := range got {
-					require.ErrorIs(t, err, lockmgr.ErrClosed)
-				}
-			})
+		inBubble(t, name, func(t *testing.T, w *scene) {
+			m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{})
+			mustLock(t, m, "a")
+			var got []error
+			for range 3 {
+				m.LockAsync("a").OnDone(func(_ *lockmgr.Lock, err error) {
+					time.Sleep(test.takes)
+					got = append(got, err)
+				})
+			}
+			begin := time.Now()
+			require.NoError(t, m.Close(endsIn(t, test.limit)))
+			require.Equal(t, test.want, time.Since(begin))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Len(t, got, 3)
+			for _, err := range got {
+				require.ErrorIs(t, err, lockmgr.ErrClosed)
+			}
 		})
 	}
 }
@@ -269,8 +263,7 @@ func TestCombinator_ThatFailsKeepsNoLock(t *testing.T) {
 
 	require.ErrorIs(t, errOf(futures.All(nil, m.LockAsync("a"), m.LockAsync("b"), m.LockAsync("held", lockmgr.MaxWait(0))).Await(ctx)), lockmgr.ErrNotAcquired)
 
-	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
-	defer cancel()
+	short := endsIn(t, 5*time.Millisecond)
 	require.ErrorIs(t, errOf(futures.All(nil, m.LockAsync("a"), m.LockAsync("held")).Await(short)), context.DeadlineExceeded)
 
 	f := futures.All(nil, m.LockAsync("a"), m.LockAsync("b"))

@@ -107,9 +107,7 @@ func TestCluster_NodeOfAnotherCluster(t *testing.T) {
 		require.Equal(t, "0", faults.Do(t, stolen, "DBSIZE"), "a record at the other cluster")
 		time.Sleep(50 * time.Millisecond)
 	}
-	for _, l := range held {
-		require.NoError(t, l.Unlock(ctx))
-	}
+	mustUnlock(t, held...)
 }
 
 // Without a replica the address stays that of the master. Its names fail with ErrUnavailable after
@@ -187,8 +185,7 @@ func TestCluster_OneMasterIsLeft(t *testing.T) {
 	}
 	faults.Do(t, left, "CLUSTER", "ADDSLOTSRANGE", "5461", "16383")
 	for _, all := range names {
-		l := must(m.Lock(ctx, all[1]))(t)
-		require.NoError(t, l.Unlock(ctx))
+		mustUnlock(t, must(m.Lock(ctx, all[1]))(t))
 	}
 }
 

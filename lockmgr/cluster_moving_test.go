@@ -39,20 +39,6 @@ func awaitWaiters(t testing.TB, c *redistest.Cluster, channel string, n int, sha
 // message, long before it would poll.
 func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
-	type asking func(m *lockmgr.Manager, name string) *futures.Future[*lockmgr.Lock]
-	with := func(opts ...lockmgr.LockOption) asking {
-		return func(m *lockmgr.Manager, name string) *futures.Future[*lockmgr.Lock] {
-			return m.LockAsync(name, opts...)
-		}
-	}
-	kinds := []struct {
-		name    string
-		channel string
-		ask     asking
-	}{
-		{"plain", "redisson_lock__channel:", with()},
-		{"exclusive", "redisson_rwlock:", with(lockmgr.Exclusive())},
-	}
 	for _, channels := range allChannels {
 		t.Run(fmt.Sprintf("channels=%d", channels), func(t *testing.T) {
 			t.Parallel()
@@ -60,9 +46,10 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 			// The number of subscribers only grows, and a run outlasts a hold.
 			o := lockmgr.Options{Channels: channels, Linger: time.Minute, PassTime: time.Minute}
 			m, other := dialCluster(t, c, o), dialCluster(t, c, o)
-			for _, kind := range kinds {
+			for title, prefix := range map[string]string{"plain": "redisson_lock__channel:", "writer": "redisson_rwlock:"} {
+				kind := kindOf(title)
 				for _, migrated := range []bool{false, true} {
-					name := c.Movable(t, fmt.Sprintf("%s:%t:%%d", kind.name, migrated))
+					name := c.Movable(t, fmt.Sprintf("%s:%t:%%d", title, migrated))
 					ctx := faults.Patient(t)
 					l := must(kind.ask(m, name).Await(ctx))(t)
 					moving := c.BeginMove(t, name)
@@ -81,7 +68,7 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 					here := kind.ask(m, name)
 					there := []*futures.Future[*lockmgr.Lock]{kind.ask(other, name), kind.ask(other, name)}
 					sharded := channels != lockmgr.ClassicChannels
-					awaitWaiters(t, c, kind.channel+"{"+name+"}", 1, sharded)
+					awaitWaiters(t, c, prefix+"{"+name+"}", 1, sharded)
 					given(m, here, "passed on within the manager", unlock)
 					for _, f := range there {
 						given(other, f, "passed on to another manager", unlock)
@@ -89,10 +76,10 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 					// The record is at the new master, and those who wait listen at the old one.
 					require.Empty(t, moving.Keys(moving.From), name)
 					f := kind.ask(m, name)
-					awaitWaiters(t, c, kind.channel+"{"+name+"}", 2, sharded)
+					awaitWaiters(t, c, prefix+"{"+name+"}", 2, sharded)
 					given(m, f, "given back at the new master", unlock)
 					f = kind.ask(other, name)
-					awaitWaiters(t, c, kind.channel+"{"+name+"}", 2, sharded)
+					awaitWaiters(t, c, prefix+"{"+name+"}", 2, sharded)
 					given(other, f, "removed by ForceUnlock", func() {
 						require.True(t, must(other.ForceUnlock(ctx, name))(t))
 					})
@@ -109,9 +96,7 @@ func TestCluster_LocksOfASlotThatIsMoving(t *testing.T) {
 // While a slot is moved, readers, permits and sets are given back as soon as their keys are at one
 // master, and those who wait for that are woken.
 func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	c, m, other := startMasters(t, lockmgr.Options{})
 	for i, migrated := range []bool{false, true} {
 		tag := c.Movable(t, fmt.Sprintf("{%d-%%d}", i))
 		reader := mustLock(t, m, tag+"r", lockmgr.Shared())
@@ -154,10 +139,7 @@ func TestCluster_GivenBackInASlotThatIsMoving(t *testing.T) {
 // A set has lost a name, and its records are at two masters of a slot that is being moved. Unlock
 // tells the loss when the slot has moved.
 func TestCluster_UnlockOfALostSetInASlotThatIsMoving(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	o := lockmgr.Options{RetryTime: 20 * time.Second}
-	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	c, m, other := startMasters(t, lockmgr.Options{RetryTime: 20 * time.Second})
 	tag := c.Movable(t, "{a%d}")
 	set := mustLockAll(t, m, lockmgr.All(tag+"a", tag+"b", tag+"c"), lockmgr.FixedLease(time.Hour))
 	moving := c.BeginMove(t, tag)
@@ -221,10 +203,7 @@ func TestCluster_RenewedInASlotThatIsMoving(t *testing.T) {
 // A script of a fair lock uses keys that come and go while it runs. So it runs when its slot has
 // moved. Until then a holder keeps the lock, and nothing of it changes.
 func TestCluster_FairLockOfASlotThatIsMoving(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	o := lockmgr.Options{RetryTime: 20 * time.Second}
-	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	c, m, other := startMasters(t, lockmgr.Options{RetryTime: 20 * time.Second})
 	name := c.Movable(t, "a%d")
 	l := mustLock(t, m, name, lockmgr.Fair())
 	f := other.LockAsync(name, lockmgr.Fair())
@@ -274,7 +253,6 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0)
 	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{RetryTime: time.Second})
-	ctx := faults.Patient(t)
 	tag := c.Movable(t, "{%d}")
 	take := func(name string, opts ...lockmgr.LockOption) *lockmgr.Lock {
 		t.Helper()
@@ -295,7 +273,7 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	awaitWaiters(t, c, "redisson_lock__channel:"+tag+"there", 1, true)
 	writer, next := other.LockAsync(tag+"a", lockmgr.Exclusive()), other.LockAsync(tag+"b", lockmgr.Fair())
 	for _, f := range []*futures.Future[*lockmgr.Lock]{writer, next} {
-		require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(f.Await(faults.Patient(t))), lockmgr.ErrUnavailable)
 	}
 	for i, f := range waits {
 		mustUnlock(t, held[i])

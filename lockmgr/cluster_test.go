@@ -42,6 +42,14 @@ func namesOn(c *redistest.Cluster, each int) map[*redistest.Server][]string {
 	}
 }
 
+// startMasters starts a cluster of three masters, and connects two managers. The test is parallel.
+func startMasters(t *testing.T, o lockmgr.Options) (c *redistest.Cluster, m, other *lockmgr.Manager) {
+	t.Helper()
+	t.Parallel()
+	c = redistest.StartCluster(t, 3, 0)
+	return c, dialCluster(t, c, o), dialCluster(t, c, o)
+}
+
 var allChannels = []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicChannels}
 
 // All kinds of locks work on all shards. A waiter of another manager is woken by a message, long
@@ -142,9 +150,7 @@ func TestCluster_Failover(t *testing.T) {
 
 // A slot that moves while somebody holds a lock in it, and somebody waits, takes both along.
 func TestCluster_SlotMoves(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	c, m, other := startMasters(t, lockmgr.Options{})
 	name := "a"
 	for range 4 {
 		from := c.Owner(name)
@@ -177,7 +183,6 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 		}
 	}
 	m := dialCluster(t, c, o)
-	ctx := faults.Patient(t)
 	var held []*lockmgr.Lock
 	names := namesOn(c, 20)
 	for _, list := range names {
@@ -199,7 +204,7 @@ func TestCluster_UncoveredSlots(t *testing.T) {
 		})
 	}
 	for time.Since(begin) < 4*time.Second {
-		require.ErrorIs(t, errOf(m.Lock(ctx, lost, lockmgr.MaxWait(1500*time.Millisecond))), lockmgr.ErrUnavailable)
+		require.ErrorIs(t, errOf(m.Lock(faults.Patient(t), lost, lockmgr.MaxWait(1500*time.Millisecond))), lockmgr.ErrUnavailable)
 	}
 	group.Wait()
 	for _, l := range held {
@@ -251,15 +256,12 @@ func TestClose_DuringAGreetingOfAStoppedMaster(t *testing.T) {
 func TestDial_BlockingPoolSizeOfACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)
-	ctx := faults.Patient(t)
 	m := must(lockmgr.Dial(rueidis.ClientOption{InitAddress: c.Addrs(), BlockingPoolSize: 1}, acked(1)))(t)
 	held := mustLock(t, dialCluster(t, c, lockmgr.Options{}), "x")
 	waiting := m.LockAsync("x")
 	awaitSubscribers(t, c.Owner("x"), false)
 	for _, name := range []string{"{x}2", "{x}3"} {
-		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		mustUnlock(t, must(m.Lock(soon, name))(t))
+		mustUnlock(t, must(m.Lock(endsIn(t, 5*time.Second), name))(t))
 	}
 	waiting.Cancel()
 	mustClose(t, m)
@@ -272,7 +274,6 @@ func TestCluster_ConnectionToAMasterThatLeft(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)
 	m := dialCluster(t, c, lockmgr.Options{})
-	ctx := faults.Patient(t)
 	master, replica := c.Nodes[0], c.Nodes[3]
 	name := namesOn(c, 1)[master][0]
 	mustLock(t, m, name)
@@ -284,7 +285,7 @@ func TestCluster_ConnectionToAMasterThatLeft(t *testing.T) {
 	before := connections()
 	faults.Do(t, replica, "CLUSTER", "FAILOVER")
 	require.Eventually(t, func() bool {
-		_, _ = m.TryLock(ctx, name) // it shows that the slot has moved
+		_, _ = m.TryLock(faults.Patient(t), name) // it shows that the slot has moved
 		return c.Owner(name) == replica && connections() < before
 	}, 40*time.Second, 50*time.Millisecond)
 	awaitSubscribers(t, replica, false)

@@ -127,11 +127,10 @@ func TestDemoted_NobodyElse(t *testing.T) {
 	servers := redistest.StartReplicas(t, 1)
 	proxy := faultproxy.Start(t, servers[1].Addr())
 	m := dial(t, proxy.Addr(), lockmgr.Options{RetryTime: time.Second})
-	ctx := faults.Patient(t)
 	begin, first := time.Now(), proxy.Connections()
 	kept := proxy.Conns()[0]
 	for time.Since(begin) < 3*time.Second {
-		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrReadOnly)
+		require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "a")), lockmgr.ErrReadOnly)
 	}
 	require.LessOrEqual(t, proxy.Connections()-first, 3+int(time.Since(begin)/time.Second))
 	require.Contains(t, proxy.Conns(), kept)
@@ -193,7 +192,6 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 	w := redistest.StartSentinel(t, 1)
 	o := lockmgr.Options{RetryTime: 20 * time.Second, Lease: 24 * time.Second}
 	m, waiter := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs(), o)
-	ctx := faults.Patient(t)
 	old := w.Master()
 	held := mustLock(t, m, "held")
 	waiting := []*futures.Future[*lockmgr.Lock]{waiter.LockAsync("held"), waiter.LockAsync("held")}
@@ -212,7 +210,7 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 		s.Kill()
 	}
 	other := dialSentinel(t, w.Addrs(), lockmgr.Options{})
-	require.ErrorIs(t, errOf(other.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, errOf(other.TryLock(faults.Patient(t), "a")), lockmgr.ErrNotAcquired)
 	mustUnlock(t, l)
 	mustUnlock(t, mustLock(t, other, "a"))
 
@@ -235,8 +233,8 @@ func TestSentinel_DemotedMasterComesBack(t *testing.T) {
 // Without a Sentinel that answers, Dial fails.
 func TestDial_NoSentinel(t *testing.T) {
 	t.Parallel()
-	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}}, lockmgr.Options{})
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	opt := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}, Sentinel: rueidis.SentinelOption{MasterSet: "main"}}
+	require.ErrorIs(t, errOf(lockmgr.Dial(opt, lockmgr.Options{})), lockmgr.ErrUnavailable)
 }
 
 // The address of a Sentinel alone is no address of a server.
@@ -254,7 +252,6 @@ func TestDial_SentinelWithoutMasterSet(t *testing.T) {
 // DialURL reads the address of a server, of a cluster and of Sentinels.
 func TestDialURL(t *testing.T) {
 	t.Parallel()
-	ctx := faults.Patient(t)
 	s, c, w := redistest.Start(t).Unrestricted(), redistest.StartCluster(t, 3, 0), redistest.StartSentinel(t, 0)
 	for _, url := range []string{
 		"redis://" + s.Addr(), "redis://" + c.Nodes[0].Addr(), "redis://" + c.Nodes[0].Addr() + "?addr=" + c.Nodes[1].Addr(),
@@ -262,7 +259,7 @@ func TestDialURL(t *testing.T) {
 	} {
 		m := must(lockmgr.DialURL(url, lockmgr.Options{}))(t, url)
 		for _, name := range []string{"a", "b", "c"} {
-			mustUnlock(t, must(m.Lock(ctx, name))(t, url))
+			mustUnlock(t, must(m.Lock(faults.Patient(t), name))(t, url))
 		}
 		mustClose(t, m)
 	}

@@ -228,18 +228,16 @@ func TestForceUnlock_WaitersBesideTheHolder(t *testing.T) {
 		"reader, then writer": {lockmgr.Shared(), lockmgr.Exclusive()},
 	} {
 		for _, lease := range []lockmgr.LockOption{lockmgr.Note("watched"), lockmgr.FixedLease(time.Hour)} {
-			t.Run(title, func(t *testing.T) {
-				bubble(t, func(t *testing.T, w *scene) {
-					m, other := w.managers(lockmgr.Options{})
-					l := mustLock(t, m, "a", sides[0], lease)
-					f := m.LockAsync("a", sides[1])
-					synctest.Wait() // it waits
-					must(other.ForceUnlock(ctx, "a"))(t)
-					forced := time.Now()
-					mustUnlock(t, mustAwait(t, f))
-					require.Less(t, time.Since(forced), 6*second)
-					require.False(t, l.Valid())
-				})
+			inBubble(t, title, func(t *testing.T, w *scene) {
+				m, other := w.managers(lockmgr.Options{})
+				l := mustLock(t, m, "a", sides[0], lease)
+				f := m.LockAsync("a", sides[1])
+				synctest.Wait() // it waits
+				must(other.ForceUnlock(ctx, "a"))(t)
+				forced := time.Now()
+				mustUnlock(t, mustAwait(t, f))
+				require.Less(t, time.Since(forced), 6*second)
+				require.False(t, l.Valid())
 			})
 		}
 	}

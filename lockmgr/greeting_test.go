@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -101,20 +100,14 @@ func TestDial_ServerRefusesTheConnection(t *testing.T) {
 				{InitAddress: []string{addr}, Username: "someone", Password: secret, Sentinel: rueidis.SentinelOption{MasterSet: "m", Username: "someone", Password: secret}},
 			} {
 				_, err := lockmgr.Dial(opt, lockmgr.Options{})
-				requireServerErrorText(t, tt.kind, err, tt.says)
+				require.ErrorIs(t, err, tt.kind)
+				require.ErrorAs(t, err, new(*lockmgr.ServerError))
+				require.NotContains(t, err.Error(), secret)
+				for _, text := range tt.says {
+					require.ErrorContains(t, err, text)
+				}
 			}
 		})
-	}
-}
-
-func requireServerErrorText(t testing.TB, kind, err error, says []string) {
-	t.Helper()
-	require.ErrorIs(t, err, kind)
-	var e *lockmgr.ServerError
-	require.True(t, errors.As(err, &e))
-	require.NotContains(t, err.Error(), secret)
-	for _, text := range says {
-		require.ErrorContains(t, err, text)
 	}
 }
 
@@ -135,9 +128,9 @@ func TestServerError_TooManyClients(t *testing.T) {
 		_, err = m.TryLock(faults.Patient(t), "a")
 		return err != nil && strings.Contains(err.Error(), "max number of clients")
 	})
-	requireServerErrorText(t, lockmgr.ErrUnavailable, err, []string{"maxclients"})
+	requireServerError(t, lockmgr.ErrUnavailable, err, "maxclients")
 	_, err = m.Check(faults.Patient(t), "app:")
-	requireServerErrorText(t, lockmgr.ErrUnavailable, err, []string{"max number of clients", "maxclients"})
+	requireServerError(t, lockmgr.ErrUnavailable, err, "max number of clients", "maxclients")
 	require.NoError(t, errOf(admin.DoText("CONFIG", "SET", "maxclients", "100")))
 	faults.Eventually(t, func() bool {
 		l, err = m.TryLock(faults.Patient(t), "a")
@@ -152,8 +145,7 @@ func TestDial_SaysThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	silent := rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	_, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{silent}}, lockmgr.Options{CommandTimeout: 100 * time.Millisecond})
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-	require.ErrorContains(t, err, "no answer to the first commands of a connection")
+	requireServerError(t, lockmgr.ErrUnavailable, err, "no answer to the first commands of a connection")
 	require.NotContains(t, err.Error(), "context")
 }
 

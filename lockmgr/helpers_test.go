@@ -29,6 +29,13 @@ const secret = "correct-horse-battery-staple"
 // would be too short on a busy machine.
 const slow = 320 * time.Millisecond
 
+// endsIn returns a context that ends after a time.
+func endsIn(t testing.TB, d time.Duration) context.Context {
+	c, cancel := context.WithTimeout(ctx, d)
+	t.Cleanup(cancel)
+	return c
+}
+
 // numbered returns names: prefix0, prefix1 and so on.
 func numbered(prefix string, n int) []string {
 	out := make([]string, n)
@@ -43,11 +50,7 @@ func numbered(prefix string, n int) []string {
 func dialOption(t testing.TB, opt rueidis.ClientOption, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
 	m := must(lockmgr.Dial(opt, o))(t)
-	t.Cleanup(func() {
-		c, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		_ = m.Close(c)
-	})
+	t.Cleanup(func() { _ = m.Close(endsIn(t, 5*time.Second)) })
 	return m
 }
 
@@ -123,10 +126,10 @@ func mustLock(t testing.TB, m *lockmgr.Manager, name string, o ...lockmgr.LockOp
 }
 
 // mustLockEach takes one lock after another.
-func mustLockEach(t testing.TB, m *lockmgr.Manager, names []string, o ...lockmgr.LockOption) (held []*lockmgr.Lock) {
+func mustLockEach(t testing.TB, m *lockmgr.Manager, names []string) (held []*lockmgr.Lock) {
 	t.Helper()
 	for _, name := range names {
-		held = append(held, mustLock(t, m, name, o...))
+		held = append(held, mustLock(t, m, name))
 	}
 	return held
 }
@@ -179,9 +182,9 @@ func mustPass(t testing.TB, l *lockmgr.Lock, m *lockmgr.Manager, f *futures.Futu
 	return next
 }
 
-// requireServerError checks that an error is a ServerError of a kind, with a hint and without the
-// password.
-func requireServerError(t testing.TB, kind, err error) {
+// requireServerError checks that an error is a ServerError of a kind, with a hint and texts, and
+// without the password.
+func requireServerError(t testing.TB, kind, err error, texts ...string) {
 	t.Helper()
 	require.ErrorIs(t, err, kind)
 	var e *lockmgr.ServerError
@@ -189,6 +192,9 @@ func requireServerError(t testing.TB, kind, err error) {
 	require.NotEmpty(t, e.Hint)
 	require.Contains(t, err.Error(), e.Hint)
 	require.NotContains(t, err.Error(), secret)
+	for _, text := range texts {
+		require.ErrorContains(t, err, text)
+	}
 }
 
 // requireTimesOut checks that a request times out. It repeats the request: a machine that is busy for

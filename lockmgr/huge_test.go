@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -97,9 +96,7 @@ func TestInspect_HugeRecords(t *testing.T) {
 		require.NotContains(t, found, "app:longfield")
 	})
 	read("Explain", func() {
-		short, cancel := context.WithTimeout(c, 10*time.Millisecond)
-		defer cancel()
-		_, err := m.Lock(short, "app:held")
+		_, err := m.Lock(endsIn(t, 10*time.Millisecond), "app:held")
 		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.ErrorContains(t, m.Explain(c, err), held.HolderID())
 	})

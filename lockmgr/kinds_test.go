@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,36 +13,44 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// kinds are the ways to ask for a name, each as a kind of its own.
-var kinds = []struct {
+// A kind is a way to ask for a name.
+type kind struct {
 	title string
 	kind  string // those of one kind wait for each other
 	ask   func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
-}{
-	{"plain", "plain", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAsync(name, opts...)
-	}},
-	{"reader", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAsync(name, append(opts, lockmgr.Shared())...)
-	}},
-	{"writer", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAsync(name, append(opts, lockmgr.Exclusive())...)
-	}},
-	{"fair", "fair", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAsync(name, append(opts, lockmgr.Fair())...)
-	}},
+}
+
+var kinds = []kind{
+	lockKind("plain", "plain"),
+	lockKind("reader", "read-write", lockmgr.Shared()),
+	lockKind("writer", "read-write", lockmgr.Exclusive()),
+	lockKind("fair", "fair", lockmgr.Fair()),
 	{"permits", "permits", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
 		return m.Permits(name, 1).AcquireAsync(1, opts...)
 	}},
-	{"set", "plain", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAllAsync(lockmgr.Set{Names: []string{name, name + " beside"}}, opts...)
-	}},
-	{"set of readers", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAllAsync(lockmgr.Set{Shared: []string{name}, Names: []string{name + " beside"}}, opts...)
-	}},
-	{"set of writers", "read-write", func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
-		return m.LockAllAsync(lockmgr.Set{Exclusive: []string{name}, Names: []string{name + " beside"}}, opts...)
-	}},
+	setKind("set", "plain", func(name string) lockmgr.Set { return lockmgr.All(name) }),
+	setKind("set of readers", "read-write", func(name string) lockmgr.Set { return lockmgr.Set{Shared: []string{name}} }),
+	setKind("set of writers", "read-write", func(name string) lockmgr.Set { return lockmgr.Set{Exclusive: []string{name}} }),
+}
+
+func lockKind(title, as string, with ...lockmgr.LockOption) kind {
+	return kind{title, as, func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		return m.LockAsync(name, append(opts, with...)...)
+	}}
+}
+
+// setKind returns a kind of sets. They have another name beside.
+func setKind(title, as string, of func(name string) lockmgr.Set) kind {
+	return kind{title, as, func(m *lockmgr.Manager, name string, opts ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
+		set := of(name)
+		set.Names = append(set.Names, name+"-beside")
+		return m.LockAllAsync(set, opts...)
+	}}
+}
+
+// kindOf returns the kind with a title.
+func kindOf(title string) kind {
+	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.title == title })]
 }
 
 // A request for a name that is held as another kind fails with ErrKind at once, whether it waits or

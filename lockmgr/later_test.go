@@ -234,8 +234,7 @@ func TestConnectLater_OldCluster(t *testing.T) {
 	addr := oldCluster(t)
 	opt := rueidis.ClientOption{InitAddress: []string{addr, addr}, DisableCache: true}
 	_, err := dialOption(t, opt, lockmgr.Options{ConnectLater: true, RetryTime: time.Hour}).Lock(ctx, "a")
-	require.ErrorIs(t, err, lockmgr.ErrTopology)
-	require.ErrorContains(t, err, "ClassicChannels")
+	requireServerError(t, lockmgr.ErrTopology, err, "ClassicChannels")
 	_, err = dialOption(t, opt, lockmgr.Options{ConnectLater: true, RetryTime: time.Hour, Channels: lockmgr.ClassicChannels}).Lock(ctx, "a")
 	require.ErrorIs(t, err, lockmgr.ErrServer, "the command of the lock is sent")
 }

@@ -26,26 +26,21 @@ type lineKind struct {
 	waits      func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock]
 }
 
+// asking returns a function that asks for a name as a kind.
+func asking(title, name string, opts ...lockmgr.LockOption) func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
+	return func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return kindOf(title).ask(m, name, opts...) }
+}
+
 // lineKinds returns a lock of each kind.
 func lineKinds() []lineKind {
-	lock := func(name string, opts ...lockmgr.LockOption) func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-		return func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync(name, opts...) }
-	}
-	permits := func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-		return m.Permits("permits", 1).AcquireAsync(1)
-	}
-	set := func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-		return m.LockAllAsync(lockmgr.All("set", "set2"))
-	}
-	writes := lock("writer", lockmgr.Exclusive())
 	return []lineKind{
-		{"plain", "{plain}:lock_line", lock("plain"), lock("plain")},
-		{"fenced", "{fenced}:lock_line", lock("fenced"), lock("fenced", lockmgr.Fenced())},
-		{"writer", "{writer}:lock_line", writes, writes},
-		{"reader", "{reader}:lock_line", lock("reader", lockmgr.Exclusive()), lock("reader", lockmgr.Shared())},
-		{"set", "{set}:lock_line", lock("set"), set},
-		{"permits", "{permits}:line", permits, permits},
-		{"fair", "redisson_lock_queue:{fair}", lock("fair", lockmgr.Fair()), lock("fair", lockmgr.Fair())},
+		{"plain", "{plain}:lock_line", asking("plain", "plain"), asking("plain", "plain")},
+		{"fenced", "{fenced}:lock_line", asking("plain", "fenced"), asking("plain", "fenced", lockmgr.Fenced())},
+		{"writer", "{writer}:lock_line", asking("writer", "writer"), asking("writer", "writer")},
+		{"reader", "{reader}:lock_line", asking("writer", "reader"), asking("reader", "reader")},
+		{"set", "{set}:lock_line", asking("plain", "set"), asking("set", "set")},
+		{"permits", "{permits}:line", asking("permits", "permits"), asking("permits", "permits")},
+		{"fair", "redisson_lock_queue:{fair}", asking("fair", "fair"), asking("fair", "fair")},
 	}
 }
 
@@ -88,9 +83,7 @@ func TestLine_NoGrantBeforeTheReplicasHaveIt(t *testing.T) {
 // line, except that of a fair lock.
 func TestLine_WithoutMemory(t *testing.T) {
 	t.Parallel()
-	fencedSet := func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-		return m.LockAllAsync(lockmgr.All("set", "set2"), lockmgr.Fenced())
-	}
+	fencedSet := asking("set", "set", lockmgr.Fenced())
 	for _, k := range append(lineKinds(), lineKind{"fenced set", "{set}:lock_line", fencedSet, fencedSet}) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()

@@ -83,31 +83,28 @@ func TestError_TellsAnEndedContextOnce(t *testing.T) {
 	held := mustLock(t, m, "a long name")
 	reason := errors.New("the shop is closed")
 	for what, test := range map[string]struct {
-		make  func() (context.Context, context.CancelFunc)
+		make  func() context.Context
 		kinds []error
 	}{
-		"cancelled": {func() (context.Context, context.CancelFunc) {
+		"cancelled": {func() context.Context {
 			c, cancel := context.WithCancel(ctx)
 			time.AfterFunc(time.Millisecond, cancel)
-			return c, cancel
+			return c
 		}, []error{context.Canceled}},
-		"too late": {func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, time.Millisecond)
-		}, []error{context.DeadlineExceeded}},
-		"for a reason": {func() (context.Context, context.CancelFunc) {
-			return context.WithTimeoutCause(ctx, time.Millisecond, reason)
+		"too late": {func() context.Context { return endsIn(t, time.Millisecond) }, []error{context.DeadlineExceeded}},
+		"for a reason": {func() context.Context {
+			c, cancel := context.WithTimeoutCause(ctx, time.Millisecond, reason)
+			t.Cleanup(cancel)
+			return c
 		}, []error{context.DeadlineExceeded, reason}},
 	} {
 		t.Run(what+" Lock", func(t *testing.T) {
-			c, cancel := test.make()
-			defer cancel()
-			requireLockError(t, errOf(m.Lock(c, "a long name")), "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
+			err := errOf(m.Lock(test.make(), "a long name"))
+			requireLockError(t, err, "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
 		})
 		t.Run(what+" LockAsync", func(t *testing.T) {
 			f := m.LockAsync("a long name")
-			c, cancel := test.make()
-			defer cancel()
-			_, err := f.Await(c)
+			err := errOf(f.Await(test.make()))
 			e := requireLockError(t, err, "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
 			require.GreaterOrEqual(t, e.Waited, time.Millisecond)
 		})
@@ -127,26 +124,20 @@ func TestLock_OnASilentServerIsUnavailable(t *testing.T) {
 			"WaitContext": func(c context.Context) error { return errOf(m.Lock(ctx, "orders", lockmgr.WaitContext(c))) },
 			"future":      func(c context.Context) error { return errOf(m.LockAsync("orders").Await(c)) },
 		} {
-			c, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-			err := wait(c)
-			cancel()
+			err := wait(endsIn(t, 300*time.Millisecond))
 			require.Equal(t, what != "MaxWait", errors.Is(err, context.DeadlineExceeded), what)
 			require.Equal(t, 300*time.Millisecond, requireLockError(t, err, "lock", "orders", lockmgr.ErrUnavailable).Waited, what)
 			require.NotErrorIs(t, err, lockmgr.ErrNotAcquired, what)
 			require.True(t, lockmgr.Temporary(err))
 		}
-		c, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		requireLockError(t, held.Unlock(c), "unlock", "held", lockmgr.ErrUnavailable, context.DeadlineExceeded)
+		requireLockError(t, held.Unlock(endsIn(t, time.Second)), "unlock", "held", lockmgr.ErrUnavailable, context.DeadlineExceeded)
 
 		n.heal()
 		time.Sleep(10 * time.Second)
 		require.Empty(t, w.owners("held"), "the manager goes on releasing")
 		l := mustLock(t, m, "orders")
 		require.ErrorIs(t, errOf(m.Lock(ctx, "orders", lockmgr.MaxWait(300*time.Millisecond))), lockmgr.ErrWaitTimeout, "the failure is over")
-		c, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
-		defer cancel()
-		require.ErrorIs(t, errOf(m.Lock(c, "orders")), lockmgr.ErrNotAcquired)
+		require.ErrorIs(t, errOf(m.Lock(endsIn(t, 300*time.Millisecond), "orders")), lockmgr.ErrNotAcquired)
 		mustUnlock(t, l)
 	})
 }

@@ -88,8 +88,7 @@ func optionCalls() []optionCall {
 			return m.Do(ctx, name, with, o...)
 		}},
 		{"DoValue", "Lock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
-			_, err := lockmgr.DoValue(ctx, m, name, func(context.Context, *lockmgr.Lock) (int, error) { return 0, nil }, o...)
-			return err
+			return errOf(lockmgr.DoValue(ctx, m, name, func(context.Context, *lockmgr.Lock) (int, error) { return 0, nil }, o...))
 		}},
 		{"TryLock", "TryLock", func(m *lockmgr.Manager, name string, o ...lockmgr.LockOption) error {
 			return unlocked(m.TryLock(ctx, name, o...))

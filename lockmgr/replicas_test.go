@@ -3,6 +3,7 @@ package lockmgr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,38 +37,33 @@ func TestReplicas_HaveWhatIsGranted(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartReplicas(t, 2)
 	m := dial(t, servers[0].Addr(), acked(2))
-	ctx := faults.Patient(t)
-	for i := range 20 {
-		for kind, take := range map[string]func(name string) (*lockmgr.Lock, error){
-			"plain":   func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name) },
-			"fenced":  func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name, lockmgr.Fenced()) },
-			"try":     func(name string) (*lockmgr.Lock, error) { return m.TryLock(ctx, name) },
-			"read":    func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name, lockmgr.Shared()) },
-			"write":   func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name, lockmgr.Exclusive()) },
-			"fair":    func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name, lockmgr.Fair()) },
-			"permits": func(name string) (*lockmgr.Lock, error) { return m.Permits(name, 3).Acquire(ctx, 2) },
-			"several": func(name string) (*lockmgr.Lock, error) {
-				return m.LockAll(ctx, lockmgr.Set{Names: []string{name, name + "2"}})
-			},
-			"fixed": func(name string) (*lockmgr.Lock, error) { return m.Lock(ctx, name, lockmgr.FixedLease(10*time.Second)) },
-		} {
-			name := kind + string(rune('a'+i))
-			l := must(take(name))(t, kind)
-			key := name
-			if kind == "permits" {
-				key = "{" + name + "}:timeout"
+	ways := map[string][]lockmgr.LockOption{
+		"waits": nil, "tries": {lockmgr.OnlyIfFree()}, "fixed": {lockmgr.FixedLease(10 * time.Second)}, "fenced": {lockmgr.Fenced()},
+	}
+	for i := range 5 {
+		for _, kind := range kinds {
+			for way, opts := range ways {
+				if kind.title == "permits" && way == "fenced" {
+					continue
+				}
+				name := fmt.Sprint(kind.title, " ", way, i)
+				l := must(kind.ask(m, name, opts...).Await(faults.Patient(t)))(t, name)
+				key := name
+				if kind.title == "permits" {
+					key = "{" + name + "}:timeout"
+				}
+				for _, s := range servers[1:] {
+					require.Equal(t, "1", faults.Do(t, s, "EXISTS", key), name)
+				}
+				require.True(t, l.Valid())
+				if kind.title == "plain" {
+					require.Equal(t, "1", faults.Do(t, servers[0], "HLEN", key))
+				} else if kind.title == "permits" {
+					require.Equal(t, "1", faults.Do(t, servers[0], "ZCARD", key))
+				}
+				mustUnlock(t, l)
+				require.Equal(t, "0", faults.Do(t, servers[0], "EXISTS", key), name)
 			}
-			for _, s := range servers[1:] {
-				require.Equal(t, "1", faults.Do(t, s, "EXISTS", key), kind)
-			}
-			require.True(t, l.Valid())
-			if kind == "plain" {
-				require.Equal(t, "1", faults.Do(t, servers[0], "HLEN", key))
-			} else if kind == "permits" {
-				require.Equal(t, "2", faults.Do(t, servers[0], "ZCARD", key))
-			}
-			mustUnlock(t, l)
-			require.Equal(t, "0", faults.Do(t, servers[0], "EXISTS", key), kind)
 		}
 	}
 }
@@ -90,9 +86,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 	require.ErrorIs(t, errOf(m.LockAll(ctx, lockmgr.All("short1", "short2"), wait)), lockmgr.ErrReplicas)
 	require.ErrorIs(t, errOf(m.Permits("shortp", 2).Acquire(ctx, 1, wait)), lockmgr.ErrReplicas)
-	short, cancel := context.WithTimeout(ctx, o.Replicas.Timeout/2)
-	_, err = m.Lock(short, "short3")
-	cancel()
+	_, err = m.Lock(endsIn(t, o.Replicas.Timeout/2), "short3")
 	require.ErrorIs(t, err, lockmgr.ErrReplicas)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
@@ -113,10 +107,7 @@ func TestReplicas_TooFew(t *testing.T) {
 	faults.AwaitLost(t, held)
 	require.ErrorIs(t, held.Err(), lockmgr.ErrLeaseLost)
 	replica.Thaw()
-	faults.Eventually(t, func() bool {
-		l, err := m.TryLock(ctx, "a")
-		return err == nil && l.Unlock(ctx) == nil
-	})
+	faults.Eventually(t, func() bool { return errOf(m.TryLock(ctx, "a")) == nil })
 }
 
 // shortAcks are options with which a hold is soon lost if no replica has its renewals.
@@ -173,9 +164,7 @@ func TestReplicas_ConfirmExtend(t *testing.T) {
 
 	held := mustLock(t, m, "held")
 	replica.Freeze()
-	short, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	err := held.Extend(short, time.Minute)
+	err := held.Extend(endsIn(t, time.Second), time.Minute)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lockmgr.ErrReplicas)
 	require.Less(t, held.Remaining(), o.Lease)
@@ -246,10 +235,7 @@ func TestReplicas_DemotedDuringWait(t *testing.T) {
 	require.NotErrorIs(t, err, lockmgr.ErrServer)
 	faults.Do(t, master, "REPLICAOF", "NO", "ONE")
 	replica.Thaw()
-	faults.Eventually(t, func() bool {
-		l, err := m.TryLock(ctx, "a")
-		return err == nil && l.Unlock(ctx) == nil
-	})
+	faults.Eventually(t, func() bool { return errOf(m.TryLock(ctx, "a")) == nil })
 }
 
 // A hold survives a failover right after its grant.
@@ -308,8 +294,7 @@ func TestReplicas_CheckOfEachMaster(t *testing.T) {
 	slow.Freeze()
 	for range 6 { // the names are random
 		_, err := m.Check(ctx, "check:")
-		require.ErrorIs(t, err, lockmgr.ErrReplicas)
-		require.ErrorContains(t, err, "check of the master at 127.0.0.1:"+port+":")
+		requireServerError(t, lockmgr.ErrReplicas, err, "check of the master at 127.0.0.1:"+port+":")
 	}
 }
 
@@ -333,8 +318,7 @@ func TestReplicas_PoolIsUsedUp(t *testing.T) {
 	m := must(lockmgr.New(client, o))(t)
 	begin := time.Now()
 	_, err := m.TryLock(faults.Patient(t), "a")
-	require.ErrorIs(t, err, lockmgr.ErrReplicas)
-	require.ErrorContains(t, err, "BlockingPoolSize")
+	requireServerError(t, lockmgr.ErrReplicas, err, "BlockingPoolSize")
 	require.Less(t, time.Since(begin), 5*time.Second)
 	f := m.LockAsync("b")
 	mustClose(t, m)
@@ -360,9 +344,7 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	f := m.LockAsync("b")
 	time.Sleep(50 * time.Millisecond) // a WAIT is under way
 	begin := time.Now()
-	short, cancel := context.WithTimeout(faults.Patient(t), 300*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, m.Close(short), context.DeadlineExceeded)
+	require.ErrorIs(t, m.Close(endsIn(t, 300*time.Millisecond)), context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 3*time.Second, "Close cuts the wait of five seconds off")
 	require.Error(t, errOf(f.Await(faults.Patient(t))))
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -235,30 +234,22 @@ func serverCPU(t *testing.T, s *redistest.Server) float64 {
 func TestInspect_CountsWhoWaits(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})
 	third := dial(t, s.Addr(), lockmgr.Options{})
-	for title, lock := range map[string]func(*lockmgr.Manager) *futures.Future[*lockmgr.Lock]{
-		"plain":   func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("plain") },
-		"{plain}": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] { return m.LockAsync("{plain}") },
-		"write": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-			return m.LockAsync("write", lockmgr.Exclusive())
-		},
-		"permits": func(m *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
-			return m.Permits("permits", 1).AcquireAsync(1)
-		},
-	} {
+	for name, title := range map[string]string{"plain": "plain", "{plain}": "plain", "writer": "writer", "permits": "permits"} {
+		ask := kindOf(title).ask
 		waiting := func() int64 {
 			if title == "permits" {
-				return must(third.Permits(title, 1).Inspect(t.Context()))(t).Waiting
+				return must(third.Permits(name, 1).Inspect(t.Context()))(t).Waiting
 			}
-			return must(third.Inspect(t.Context(), title))(t).Waiting
+			return mustInspect(t, third, name).Waiting
 		}
-		first := mustAwait(t, lock(m))
-		require.Zero(t, waiting(), title)
-		f := lock(other)
+		first := mustAwait(t, ask(m, name))
+		require.Zero(t, waiting(), name)
+		f := ask(other, name)
 		faults.Eventually(t, func() bool { return waiting() == 1 })
 		mustUnlock(t, first)
 		second := mustAwait(t, f)
 		faults.Eventually(t, func() bool { return waiting() == 0 })
-		require.NotZero(t, other.Stats().Subscriptions, title)
+		require.NotZero(t, other.Stats().Subscriptions, name)
 		mustUnlock(t, second)
 	}
 }

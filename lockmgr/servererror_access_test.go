@@ -28,23 +28,11 @@ func setUser(t testing.TB, s *redistest.Server, user string, rules ...string) {
 // here whose user may use no other keys.
 func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 	t.Parallel()
-	all, undeclared := "-time -lindex -lrem -rpush", "resetkeys ~a ~b ~redisson_* ~holdfast:*"
-	alone := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) { return m.Lock(ctx, "a") }
-	write := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
-		return m.Lock(ctx, "a", lockmgr.Exclusive())
-	}
-	fair := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
-		return m.Lock(ctx, "a", lockmgr.Fair())
-	}
-	set := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
-		return m.LockAll(ctx, lockmgr.All("a", "b"))
-	}
-	permit := func(ctx context.Context, m *lockmgr.Manager) (*lockmgr.Lock, error) {
-		return m.Permits("p", 1).Acquire(ctx, 1)
-	}
+	all, undeclared := "-time -lindex -lrem -rpush", "resetkeys ~a* ~redisson_* ~holdfast:*"
+	alone, write, fair, set, permit := kindOf("plain"), kindOf("writer"), kindOf("fair"), kindOf("set"), kindOf("permits")
 	for _, tt := range []struct {
 		denied          string
-		request, others func(context.Context, *lockmgr.Manager) (*lockmgr.Lock, error)
+		request, others kind
 	}{
 		{"-time", alone, alone}, {"-rpush", alone, alone}, {"-lrem", alone, alone}, {"-lindex", alone, alone}, {"-hget", alone, alone}, {all, alone, alone},
 		{"-rpush", write, write}, {all, write, write}, {"-rpush", set, alone}, {all, set, alone}, {all, set, set},
@@ -69,7 +57,7 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 					m := connect(beside)
 					others.Go(func() {
 						for patient.Err() == nil {
-							if l, err := tt.others(patient, m); err == nil {
+							if l, err := tt.others.ask(m, "a").Await(patient); err == nil {
 								time.Sleep(5 * milli)
 								_ = l.Unlock(context.Background())
 							}
@@ -78,7 +66,7 @@ func TestServer_WhoCantStandInTheLineIsServed(t *testing.T) {
 				}
 				m := connect("can't")
 				for range 30 {
-					l := must(tt.request(patient, m))(t)
+					l := must(tt.request.ask(m, "a").Await(patient))(t)
 					time.Sleep(5 * milli)
 					mustUnlock(t, l)
 				}

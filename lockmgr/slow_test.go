@@ -112,19 +112,15 @@ func TestClose_DoesNotWaitForASlowObserver(t *testing.T) {
 		"with a context":    {100 * milli, 250 * milli},
 		"without a context": {time.Hour, 3 * second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				leave := make(chan struct{})
-				m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{Observer: func(lockmgr.Event) { <-leave }})
-				defer close(leave)
-				l := mustAwait(t, m.LockAsync("a"))
-				_ = l.UnlockAsync()
-				limited, cancel := context.WithTimeout(ctx, test.limit)
-				defer cancel()
-				begin := time.Now()
-				require.NoError(t, m.Close(limited))
-				require.Less(t, time.Since(begin), test.within)
-			})
+		inBubble(t, name, func(t *testing.T, w *scene) {
+			leave := make(chan struct{})
+			m := dialNetwork(t, &network{server: w.server}, lockmgr.Options{Observer: func(lockmgr.Event) { <-leave }})
+			defer close(leave)
+			l := mustAwait(t, m.LockAsync("a"))
+			_ = l.UnlockAsync()
+			begin := time.Now()
+			require.NoError(t, m.Close(endsIn(t, test.limit)))
+			require.Less(t, time.Since(begin), test.within)
 		})
 	}
 }
@@ -152,10 +148,8 @@ func TestClose_DoesNotWaitForTheManagersGoroutine(t *testing.T) {
 		m := dialNetwork(t, &network{server: w.server}, stopper.Options(lockmgr.Options{}))
 		mustLock(t, m, "a")
 		resume := stopper.Stop(m)
-		limited, cancel := context.WithTimeout(ctx, second)
-		defer cancel()
 		begin := time.Now()
-		require.ErrorIs(t, m.Close(limited), context.DeadlineExceeded)
+		require.ErrorIs(t, m.Close(endsIn(t, second)), context.DeadlineExceeded)
 		require.LessOrEqual(t, time.Since(begin), 2*second)
 		resume()
 		require.ErrorContains(t, m.Close(ctx), "releases not confirmed: 1")

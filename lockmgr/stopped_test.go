@@ -116,8 +116,8 @@ func TestCancel_WhileTheManagerIsStuckLeavesNothing(t *testing.T) {
 	for _, at := range stoppings {
 		for way, wd := range withdrawals {
 			for _, followed := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/followed %v", at.name, way, followed), func(t *testing.T) {
-					bubble(t, func(t *testing.T, w *scene) { withdrawStopped(t, w, at, wd, followed) })
+				inBubble(t, fmt.Sprintf("%s/%s/followed %v", at.name, way, followed), func(t *testing.T, w *scene) {
+					withdrawStopped(t, w, at, wd, followed)
 				})
 			}
 		}
@@ -163,9 +163,7 @@ func withdrawStopped(t *testing.T, w *scene, at stopping, wd withdrawal, followe
 	served := make(chan error, len(next))
 	for _, f := range next { // in either order
 		go func() {
-			soon, cancel := context.WithTimeout(ctx, 10*second)
-			defer cancel()
-			l, err := f.Await(soon)
+			l, err := f.Await(endsIn(t, 10*second))
 			if err == nil {
 				err = l.Unlock(ctx)
 			}
