@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,107 +17,71 @@ import (
 // A process dies. Others get the name when the leases are over of those who held it then. What was
 // asked for by somebody who has left before does not count.
 func TestLife_FollowsThoseWhoHold(t *testing.T) {
-	const lease, long = 3 * time.Second, time.Hour
-	shared, fixed := lockmgr.Shared(), lockmgr.FixedLease(long)
-	lock := func(t *testing.T, m *lockmgr.Manager, opts ...lockmgr.LockOption) *lockmgr.Lock {
-		return mustLock(t, m, "a", opts...)
-	}
-	// Each returns who stays, and for how long others must wait then.
-	tests := map[string]func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration){
-		"a reader's fixed lease": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			a, b := lock(t, m, shared, fixed), lock(t, m, shared)
-			mustUnlock(t, a)
-			return b, lease
-		},
-		"of one that joined": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			a, b := lock(t, m, shared), lock(t, m, shared, fixed)
-			time.Sleep(time.Second)
-			mustUnlock(t, b)
-			return a, lease
-		},
-		"of one that was cancelled": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			a, f := lock(t, m, shared), m.LockAsync("a", shared, fixed)
+	const lease, short, long = 3 * time.Second, 20 * time.Second, time.Hour
+	type with = []lockmgr.LockOption
+	shared, writer, fair, fixed := lockmgr.Shared(), lockmgr.Exclusive(), lockmgr.Fair(), lockmgr.FixedLease(long)
+	for _, tt := range []struct {
+		what             string
+		reenters         bool // b re-enters the hold of a
+		a, b             with
+		extendA, extendB time.Duration
+		leaves           string        // one of a and b
+		wait             time.Duration // of others, for the one who stays
+	}{
+		{what: "a reader's fixed lease", a: with{shared, fixed}, b: with{shared}, leaves: "a", wait: lease},
+		{what: "of one that joined", a: with{shared}, b: with{shared, fixed}, leaves: "b", wait: lease},
+		{what: "of one that was cancelled", a: with{shared}, b: with{shared, fixed}, leaves: "b, not taken", wait: lease},
+		{what: "another fixed lease", a: with{shared, fixed}, b: with{shared, lockmgr.FixedLease(short)}, leaves: "a", wait: short},
+		{what: "a reader's extension", a: with{shared}, b: with{shared}, extendA: long, leaves: "a", wait: lease},
+		{what: "an extension that is still wanted", a: with{shared, fixed}, b: with{shared}, extendB: short, leaves: "a", wait: short},
+		{what: "a re-entry's extension", reenters: true, extendB: long, leaves: "b", wait: lease},
+		{what: "a re-entry's fixed lease", reenters: true, a: with{lockmgr.FixedLease(short)}, b: with{fixed}, leaves: "b", wait: short},
+		{what: "a fixed lease before a re-entry", reenters: true, a: with{fixed}, leaves: "a", wait: lease},
+		{what: "of a fair lock", reenters: true, a: with{fair, fixed}, b: with{fair}, leaves: "a", wait: lease},
+		{what: "a writer that goes on reading", reenters: true, a: with{writer, fixed}, b: with{shared}, leaves: "a", wait: lease},
+		{what: "a reader that writes", reenters: true, a: with{shared, fixed}, b: with{writer}, leaves: "a", wait: lease},
+	} {
+		inBubble(t, tt.what, func(t *testing.T, w *scene) {
+			m, n := w.manager(lockmgr.Options{Lease: lease})
+			other, _ := w.manager(lockmgr.Options{Lease: lease})
+			var as with
+			if tt.reenters {
+				as = with{lockmgr.AsOwner(m.NewOwner())}
+			}
+			stays := mustLock(t, m, "a", slices.Concat(as, tt.a)...)
+			f := m.LockAsync("a", slices.Concat(as, tt.b, with{lockmgr.OnlyIfFree()})...)
 			<-f.Done()
-			f.Cancel()
-			return a, lease
-		},
-		"another fixed lease": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			a, b := lock(t, m, shared, fixed), lock(t, m, shared, lockmgr.FixedLease(20*time.Second))
-			mustUnlock(t, a)
-			return b, 20 * time.Second
-		},
-		"a reader's extension": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			a, b := lock(t, m, shared), lock(t, m, shared)
-			require.NoError(t, a.Extend(ctx, long))
-			mustUnlock(t, a)
-			return b, lease
-		},
-		"an extension that is still wanted": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			a, b := lock(t, m, shared, fixed), lock(t, m, shared)
-			require.NoError(t, b.Extend(ctx, 20*time.Second))
-			mustUnlock(t, a)
-			return b, 20 * time.Second
-		},
-		"a re-entry's extension": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			a, b := lock(t, m, as), lock(t, m, as)
-			require.NoError(t, b.Extend(ctx, long))
-			mustUnlock(t, b)
-			return a, lease
-		},
-		"a re-entry's fixed lease": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			a, b := lock(t, m, as, lockmgr.FixedLease(10*time.Second)), lock(t, m, as, fixed)
-			mustUnlock(t, b)
-			return a, 10 * time.Second
-		},
-		"a fixed lease before a re-entry": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			a, b := lock(t, m, as, fixed), lock(t, m, as)
-			mustUnlock(t, a)
-			return b, lease
-		},
-		"of a fair lock": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			a, b := lock(t, m, as, lockmgr.Fair(), fixed), lock(t, m, as, lockmgr.Fair())
-			mustUnlock(t, a)
-			return b, lease
-		},
-		"a writer that goes on reading": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			a, b := lock(t, m, as, lockmgr.Exclusive(), fixed), lock(t, m, as, shared)
-			mustUnlock(t, a)
-			return b, lease
-		},
-		"a reader that writes": func(t *testing.T, m *lockmgr.Manager) (*lockmgr.Lock, time.Duration) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			a := lock(t, m, as, shared, fixed)
-			b := mustTryLock(t, m, "a", as, lockmgr.Exclusive())
-			mustUnlock(t, a)
-			return b, lease
-		},
-	}
-	for what, do := range tests {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, n := w.manager(lockmgr.Options{Lease: lease})
-				other, _ := w.manager(lockmgr.Options{Lease: lease})
-				stays, wait := do(t, m)
-				id := stays.HolderID()
-				time.Sleep(time.Second)
-				require.True(t, stays.Valid())
-				require.Equal(t, id, stays.HolderID())
-				require.LessOrEqual(t, stays.Remaining(), wait)
-				n.cut()
-				began := time.Now()
-				kinds := map[string][]lockmgr.LockOption{"fair": {lockmgr.Fair()}, "read-write": {lockmgr.Exclusive()}}
-				next := mustLock(t, other, "a", kinds[mustInspect(t, other, "a").Kind]...)
-				require.False(t, stays.Valid())
-				require.LessOrEqual(t, time.Since(began), wait+200*time.Millisecond)
-				mustUnlock(t, next)
-				n.heal()
-				time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
-			})
+			if tt.leaves == "b, not taken" {
+				require.True(t, f.Cancel())
+			} else {
+				a, b := stays, mustAwait(t, f)
+				for l, d := range map[*lockmgr.Lock]time.Duration{a: tt.extendA, b: tt.extendB} {
+					if d != 0 {
+						require.NoError(t, l.Extend(ctx, d))
+					}
+				}
+				time.Sleep(time.Second) // until a longer lease is set
+				if tt.leaves == "b" {
+					mustUnlock(t, b)
+				} else {
+					mustUnlock(t, a)
+					stays = b
+				}
+			}
+			id := stays.HolderID()
+			time.Sleep(time.Second)
+			require.True(t, stays.Valid())
+			require.Equal(t, id, stays.HolderID())
+			require.LessOrEqual(t, stays.Remaining(), tt.wait)
+			n.cut()
+			began := time.Now()
+			kinds := map[string][]lockmgr.LockOption{"fair": {lockmgr.Fair()}, "read-write": {lockmgr.Exclusive()}}
+			next := mustLock(t, other, "a", kinds[mustInspect(t, other, "a").Kind]...)
+			require.False(t, stays.Valid())
+			require.LessOrEqual(t, time.Since(began), tt.wait+200*time.Millisecond)
+			mustUnlock(t, next)
+			n.heal()
+			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 		})
 	}
 }
@@ -144,6 +109,7 @@ func TestWatchdog_KeepsALockForHours(t *testing.T) {
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+slack)
 		renewals := m.Stats().Renewals
 		require.InDelta(t, 720, renewals, 90, "one renewal a tick of 10 s, up to an eighth later")
+		require.Equal(t, renewals, m.Stats().RenewalScripts, "there is but one lock")
 		mustUnlock(t, l)
 		require.False(t, closedNow(l.Lost()))
 		time.Sleep(time.Hour)
@@ -178,24 +144,22 @@ func TestRenewal_AfterAFixedLease(t *testing.T) {
 	for _, fixed := range []time.Duration{15 * time.Second, 29 * time.Second, 40 * time.Second} {
 		for left := time.Second; left < fixed; left += time.Second {
 			for _, joins := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%v, %v left, joins=%v", fixed, left, joins), func(t *testing.T) {
-					bubble(t, func(t *testing.T, w *scene) {
-						m, _ := w.manager(lockmgr.Options{Lease: lease})
-						a := mustLock(t, m, "a", lockmgr.Shared(), lockmgr.FixedLease(fixed))
-						time.Sleep(fixed - left)
-						var b *lockmgr.Lock
-						if joins {
-							b = mustLock(t, m, "a", lockmgr.Shared())
-						} else {
-							f := m.LockAsync("a", lockmgr.Exclusive())
-							synctest.Wait()
-							mustUnlock(t, a)
-							b = mustAwait(t, f)
-						}
-						time.Sleep(2 * lease)
-						require.True(t, b.Valid())
-						mustUnlock(t, b)
-					})
+				inBubble(t, fmt.Sprintf("%v, %v left, joins=%v", fixed, left, joins), func(t *testing.T, w *scene) {
+					m, _ := w.manager(lockmgr.Options{Lease: lease})
+					a := mustLock(t, m, "a", lockmgr.Shared(), lockmgr.FixedLease(fixed))
+					time.Sleep(fixed - left)
+					var b *lockmgr.Lock
+					if joins {
+						b = mustLock(t, m, "a", lockmgr.Shared())
+					} else {
+						f := m.LockAsync("a", lockmgr.Exclusive())
+						synctest.Wait()
+						mustUnlock(t, a)
+						b = mustAwait(t, f)
+					}
+					time.Sleep(2 * lease)
+					require.True(t, b.Valid())
+					mustUnlock(t, b)
 				})
 			}
 		}
@@ -258,9 +222,7 @@ func TestExtend_FindsALoss(t *testing.T) {
 		require.ErrorIs(t, l.Extend(ctx, 0), lockmgr.ErrInvalidLease)
 		require.ErrorIs(t, l.Extend(ctx, lockmgr.MaxLease+1), lockmgr.ErrInvalidLease)
 		net.hush()
-		short, cancel := context.WithTimeout(ctx, second)
-		defer cancel()
-		require.ErrorIs(t, l.Extend(short, 10*second), context.DeadlineExceeded)
+		require.ErrorIs(t, l.Extend(endsIn(t, second), 10*second), context.DeadlineExceeded)
 		net.heal()
 		mustUnlock(t, l)
 	})
