@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -77,17 +75,13 @@ func TestLine_WhoOnlyListensKeepsNobodyWaiting(t *testing.T) {
 
 func TestTurns_RunGoesOnWhileNobodyElseWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		released := 0
-		m, _ := w.manager(lockmgr.Options{PassCount: 10, PassTime: 5 * milli, Observer: func(e lockmgr.Event) {
-			if _, ok := e.(lockmgr.EventReleased); ok {
-				released++
-			}
-		}})
+		seen := faults.NewWitness()
+		m, _ := w.manager(lockmgr.Options{PassCount: 10, PassTime: 5 * milli, Observer: seen.Observe})
 		crowd(m, 1000, milli).Wait()
 		time.Sleep(second)
 		synctest.Wait()
 		// Once a second the manager lets an unknown process, which may poll, go first.
-		require.LessOrEqual(t, released, 3)
+		require.LessOrEqual(t, faults.Count(seen, faults.Always[lockmgr.EventReleased]), 3)
 		require.LessOrEqual(t, m.Stats().StoodBack, uint64(2))
 		require.GreaterOrEqual(t, m.Stats().Passes, uint64(997))
 	})
@@ -113,37 +107,31 @@ func TestTurns_LapsingLeasesEndARun(t *testing.T) {
 // the lock all the time.
 func TestTurns_ManagerFarAwayGetsItsOwn(t *testing.T) {
 	for name, near := range map[string]int{"from one": 1, "from two": 2} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				var over atomic.Bool
-				var callers sync.WaitGroup
-				defer callers.Wait()
-				defer over.Store(true)
-				for range near {
-					a, n := w.manager(lockmgr.Options{})
-					n.delay.Store(int64(100 * time.Microsecond))
-					for range 10 {
-						callers.Go(func() {
-							for !over.Load() {
-								l := mustLock(t, a, "a")
-								time.Sleep(2 * milli)
-								mustUnlock(t, l)
-							}
-						})
-					}
+		inBubble(t, name, func(t *testing.T, w *scene) {
+			var over atomic.Bool
+			var callers sync.WaitGroup
+			defer callers.Wait()
+			defer over.Store(true)
+			for range near {
+				a, n := w.manager(lockmgr.Options{})
+				n.delay.Store(int64(100 * time.Microsecond))
+				for range 10 {
+					callers.Go(func() {
+						for !over.Load() {
+							l := mustLock(t, a, "a")
+							time.Sleep(2 * milli)
+							mustUnlock(t, l)
+						}
+					})
 				}
-				b, n := w.manager(lockmgr.Options{Linger: time.Hour})
-				n.delay.Store(int64(milli))
-				time.Sleep(50 * milli)
-				for range 5 {
-					limit, cancel := context.WithTimeout(ctx, 20*second)
-					l, err := b.Lock(limit, "a")
-					cancel()
-					require.NoError(t, err, "some three hundred runs of 32 grants of 2 ms")
-					mustUnlock(t, l)
-					time.Sleep(300 * milli) // it stays subscribed, and asks for nothing
-				}
-			})
+			}
+			b, n := w.manager(lockmgr.Options{Linger: time.Hour})
+			n.delay.Store(int64(milli))
+			time.Sleep(50 * milli)
+			for range 5 {
+				mustUnlock(t, must(b.Lock(endsIn(t, 20*second), "a"))(t, "some three hundred runs of 32 grants of 2 ms"))
+				time.Sleep(300 * milli) // it stays subscribed, and asks for nothing
+			}
 		})
 	}
 }
@@ -185,36 +173,4 @@ func TestPassTime_KeepsNoReaderOut(t *testing.T) {
 		require.Less(t, time.Since(left), second)
 		mustUnlock(t, held)
 	})
-}
-
-// A thousand callers of one process pass a lock on with few commands of their client.
-func TestDrain_TakesFewCommands(t *testing.T) {
-	s := redistest.Start(t)
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	sent := func() (n int) {
-		all := s.Commands(t) // also those that scripts called
-		for _, name := range []string{"evalsha", "eval", "subscribe", "unsubscribe", "script|load"} {
-			n += all[name]
-		}
-		return n
-	}
-	const waiters = 1000
-	l := mustLock(t, m, "hot")
-	left := make(chan struct{})
-	n := waiters
-	for range waiters {
-		m.LockAsync("hot").OnDone(func(l *lockmgr.Lock, err error) {
-			l.UnlockAsync()
-			if n--; n == 0 { // callbacks run one after another
-				close(left)
-			}
-		})
-	}
-	faults.Eventually(t, func() bool { return m.Stats().Waiting == waiters })
-	before := sent()
-	mustUnlock(t, l)
-	<-left
-	spent := sent() - before
-	t.Logf("%d commands for %d handoffs", spent, waiters)
-	require.Less(t, spent, 25)
 }

@@ -16,61 +16,11 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestObserver(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		var events []lockmgr.Event
-		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) { events = append(events, e) }})
-		l := mustLock(t, m, "a")
-		f := m.LockAsync("a")
-		mustUnlock(t, l)
-		l2 := mustAwait(t, f)
-		mustUnlock(t, l2)
-		synctest.Wait()
-		require.Equal(t, []lockmgr.Event{
-			lockmgr.EventGranted{Name: "a", Owner: l.HolderID()},
-			lockmgr.EventUnlocked{Name: "a", Owner: l.HolderID()},
-			lockmgr.EventGranted{Name: "a", Owner: l2.HolderID(), Passed: true},
-			lockmgr.EventReleased{Name: "a"},
-			lockmgr.EventUnlocked{Name: "a", Owner: l2.HolderID()},
-		}, withoutConnection(events))
-	})
-}
-
-// withoutConnection leaves out times, and events that concern no lock.
-func withoutConnection(events []lockmgr.Event) (out []lockmgr.Event) {
-	for _, e := range events {
-		switch e := e.(type) {
-		case lockmgr.EventSubscription, lockmgr.EventCommand:
-		case lockmgr.EventGranted:
-			e.At, e.Context, e.Waited = time.Time{}, nil, 0
-			out = append(out, e)
-		case lockmgr.EventUnlocked:
-			e.At, e.Context, e.Held, e.Took = time.Time{}, nil, 0, 0
-			out = append(out, e)
-		case lockmgr.EventReleased:
-			e.At = time.Time{}
-			out = append(out, e)
-		default:
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
 // The observer gets one event for each grant, and one for each request that was cancelled.
 func TestObserver_Balances(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var granted, failed, unlocked int
-		m, _ := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
-			switch e.(type) {
-			case lockmgr.EventGranted:
-				granted++
-			case lockmgr.EventFailed:
-				failed++
-			case lockmgr.EventUnlocked:
-				unlocked++
-			}
-		}})
+		seen := faults.NewWitness()
+		m, _ := w.manager(lockmgr.Options{Observer: seen.Observe})
 		const n = 300
 		for i := range n {
 			f := m.LockAsync("a")
@@ -85,8 +35,9 @@ func TestObserver_Balances(t *testing.T) {
 		}
 		time.Sleep(second)
 		mustClose(t, m)
-		require.Equal(t, n, granted+failed)
-		require.Equal(t, granted, unlocked)
+		granted := faults.Count(seen, faults.Always[lockmgr.EventGranted])
+		require.Equal(t, n, granted+faults.Count(seen, faults.Always[lockmgr.EventFailed]))
+		require.Equal(t, granted, faults.Count(seen, faults.Always[lockmgr.EventUnlocked]))
 	})
 }
 
@@ -150,34 +101,31 @@ func spanOf(c context.Context) any {
 }
 
 // last returns the newest event of a type, once all goroutines of the bubble are blocked.
-func last[E lockmgr.Event](t *testing.T, events *[]lockmgr.Event) E {
+func last[E lockmgr.Event](t *testing.T, seen *faults.Witness) (newest E) {
 	t.Helper()
 	synctest.Wait()
-	for i := len(*events) - 1; i >= 0; i-- {
-		if e, ok := (*events)[i].(E); ok {
-			return e
-		}
-	}
-	require.FailNow(t, "no such event")
-	panic("unreachable")
+	require.NotZero(t, faults.Count(seen, func(e E) bool { newest = e; return true }), "no such event")
+	return newest
 }
 
 // Events carry their time, the context of the request, how long it waited, how long the lock was
 // held and how long commands took.
 func TestEvent_TellsTimesAndContexts(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var events []lockmgr.Event
-		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Anonymous: true, Observer: func(e lockmgr.Event) { events = append(events, e) }})
+		seen := faults.NewWitness()
+		m, net := w.manager(lockmgr.Options{Lease: 10 * second, Anonymous: true, Observer: seen.Observe})
 		l := must(m.Lock(span("first"), "a"))(t)
-		granted := last[lockmgr.EventGranted](t, &events)
+		granted := last[lockmgr.EventGranted](t, seen)
 		require.Equal(t, time.Now(), granted.At)
+		require.Equal(t, l.HolderID(), granted.Owner)
+		require.False(t, granted.Passed)
 		require.Zero(t, granted.Waited)
 		require.Equal(t, "first", spanOf(granted.Context))
 
 		// One that waits for it, and one that gives up.
 		f := m.LockAsync("a", lockmgr.TraceContext(span("second")))
 		require.ErrorIs(t, errOf(m.Lock(span("third"), "a", lockmgr.MaxWait(2*second))), lockmgr.ErrWaitTimeout)
-		failed := last[lockmgr.EventFailed](t, &events)
+		failed := last[lockmgr.EventFailed](t, seen)
 		require.Equal(t, 2*second, failed.Waited)
 		require.Equal(t, "third", spanOf(failed.Context))
 		require.Contains(t, failed.Owner, m.ID())
@@ -185,11 +133,14 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 
 		mustUnlock(t, l)
 		next := mustAwait(t, f)
-		unlocked := last[lockmgr.EventUnlocked](t, &events)
+		unlocked := last[lockmgr.EventUnlocked](t, seen)
+		require.Equal(t, l.HolderID(), unlocked.Owner)
 		require.Equal(t, 2*second, unlocked.Held)
 		require.Zero(t, unlocked.Took)
 		require.Equal(t, "first", spanOf(unlocked.Context))
-		granted = last[lockmgr.EventGranted](t, &events)
+		granted = last[lockmgr.EventGranted](t, seen)
+		require.Equal(t, next.HolderID(), granted.Owner)
+		require.True(t, granted.Passed)
 		require.InDelta(t, 2, granted.Waited.Seconds(), 0.05, "a client that is not subscribed gets a pause after so long a hold")
 		require.Equal(t, "second", spanOf(granted.Context))
 
@@ -197,23 +148,24 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 		time.Sleep(second)
 		net.delay.Store(int64(30 * milli))
 		mustUnlock(t, next)
-		unlocked = last[lockmgr.EventUnlocked](t, &events)
+		unlocked = last[lockmgr.EventUnlocked](t, seen)
 		require.Equal(t, second, unlocked.Held)
 		require.GreaterOrEqual(t, unlocked.Took, 30*milli)
-		command := last[lockmgr.EventCommand](t, &events)
+		command := last[lockmgr.EventCommand](t, seen)
 		require.Equal(t, "release", command.Command)
 		require.Equal(t, []string{"a"}, command.Names)
 		require.GreaterOrEqual(t, command.Took, 30*milli)
 		require.LessOrEqual(t, command.Took, unlocked.Took)
 		require.Equal(t, time.Now(), command.At)
 		require.NoError(t, command.Err)
+		require.Equal(t, lockmgr.EventReleased{Name: "a", At: command.At}, last[lockmgr.EventReleased](t, seen))
 		net.delay.Store(0)
 
 		// A loss, and a request without a context.
 		l = mustAwait(t, m.LockAsync("b", lockmgr.FixedLease(second)))
-		require.Nil(t, last[lockmgr.EventGranted](t, &events).Context)
+		require.Nil(t, last[lockmgr.EventGranted](t, seen).Context)
 		<-l.Lost()
-		lost := last[lockmgr.EventLost](t, &events)
+		lost := last[lockmgr.EventLost](t, seen)
 		require.Equal(t, time.Now(), lost.At)
 		require.InDelta(t, second, lost.Held, float64(20*milli))
 		require.Equal(t, "b", lost.Name)
@@ -221,11 +173,11 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 		// A server that does not answer.
 		net.hush()
 		require.ErrorIs(t, errOf(m.TryLock(ctx, "c")), lockmgr.ErrUnavailable)
-		command = last[lockmgr.EventCommand](t, &events)
+		command = last[lockmgr.EventCommand](t, seen)
 		require.Equal(t, []string{"c"}, command.Names)
 		require.Equal(t, second, command.Took)
 		require.ErrorIs(t, command.Err, lockmgr.ErrUnavailable)
-		failed = last[lockmgr.EventFailed](t, &events)
+		failed = last[lockmgr.EventFailed](t, seen)
 		require.Equal(t, second, failed.Waited)
 		net.heal()
 	})
@@ -234,12 +186,8 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 // The event of a wait that a context ended has the error that the caller got.
 func TestEvent_OfAWaitThatAContextEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var failed []lockmgr.Event
-		m, net := w.manager(lockmgr.Options{Observer: func(e lockmgr.Event) {
-			if _, ok := e.(lockmgr.EventFailed); ok { // others come while the test goes on
-				failed = append(failed, e)
-			}
-		}})
+		seen := faults.NewWitness()
+		m, net := w.manager(lockmgr.Options{Observer: seen.Observe})
 		l := must(m.Lock(ctx, "a"))(t)
 		ended := func(reason string, after time.Duration, until func(ctx context.Context) (context.Context, context.CancelFunc)) {
 			t.Helper()
@@ -252,14 +200,14 @@ func TestEvent_OfAWaitThatAContextEnded(t *testing.T) {
 				}
 				err := errOf(m.Lock(call, "a", lockmgr.WaitContext(wait)))
 				require.Equal(t, reason, lockmgr.Reason(err), of)
-				require.Equal(t, err, last[lockmgr.EventFailed](t, &failed).Err, of)
+				require.Equal(t, err, last[lockmgr.EventFailed](t, seen).Err, of)
 			}
 		}
 		deadline := func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 4*second)
 		}
 		m.LockAsync("a", lockmgr.WaitContext(ctx)).Cancel()
-		require.Equal(t, lockmgr.ErrCanceled, last[lockmgr.EventFailed](t, &failed).Err)
+		require.Equal(t, lockmgr.ErrCanceled, last[lockmgr.EventFailed](t, seen).Err)
 		ended("timeout", 5*second, deadline)
 		ended("canceled", second, context.WithCancel)
 		net.hush()
@@ -272,24 +220,20 @@ func TestEvent_OfAWaitThatAContextEnded(t *testing.T) {
 // A request that is refused before it is made has an event, too.
 func TestEvent_OfARequestRefusedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var events []lockmgr.Event
-		m, _ := w.manager(lockmgr.Options{MaxWaiters: 1, Observer: func(e lockmgr.Event) {
-			if _, ok := e.(lockmgr.EventFailed); ok {
-				events = append(events, e)
-			}
-		}})
+		seen, n := faults.NewWitness(), 0
+		m, _ := w.manager(lockmgr.Options{MaxWaiters: 1, Observer: seen.Observe})
 		refused := func(name string, err error) {
 			t.Helper()
 			require.Error(t, err)
-			e := last[lockmgr.EventFailed](t, &events)
+			e := last[lockmgr.EventFailed](t, seen)
 			require.Equal(t, name, e.Name)
 			require.Equal(t, "span", spanOf(e.Context), name)
 			require.Equal(t, err.Error(), e.Err.Error())
 			require.Equal(t, time.Now(), e.At)
 			require.Zero(t, e.Waited)
 			require.Empty(t, e.Owner)
-			require.Len(t, events, 1)
-			events = nil
+			n++
+			require.Equal(t, n, faults.Count(seen, faults.Always[lockmgr.EventFailed]))
 		}
 		traced := lockmgr.TraceContext(span("span"))
 		refused("", errOf(m.Lock(span("span"), "")))
@@ -349,27 +293,24 @@ func TestEvent_TellsWhenItHappened(t *testing.T) {
 // The event of a shared command names all its locks.
 func TestEvent_NamesTheLocksOfACommand(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var events []lockmgr.Event
-		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: func(e lockmgr.Event) { events = append(events, e) }})
-		names := map[string]bool{}
+		seen := faults.NewWitness()
+		m, _ := w.manager(lockmgr.Options{Lease: second, Observer: seen.Observe})
+		want, told := map[string]bool{}, map[string]bool{}
 		locks, _ := burst(t, m, numbered("app:", 50))
 		time.Sleep(second)
 		for _, l := range locks {
-			names[l.Name()] = true
+			for _, command := range []string{"acquire ", "renew ", "release "} {
+				want[command+l.Name()] = true
+			}
 			_ = l.UnlockAsync()
 		}
 		synctest.Wait()
-		seen := map[string]map[string]bool{}
-		for _, e := range events {
-			if e, ok := e.(lockmgr.EventCommand); ok {
-				for _, name := range e.Names {
-					if seen[e.Command] == nil {
-						seen[e.Command] = map[string]bool{}
-					}
-					seen[e.Command][name] = true
-				}
+		faults.Count(seen, func(e lockmgr.EventCommand) bool {
+			for _, name := range e.Names {
+				told[e.Command+" "+name] = true
 			}
-		}
-		require.Equal(t, map[string]map[string]bool{"acquire": names, "renew": names, "release": names}, seen)
+			return true
+		})
+		require.Equal(t, want, told)
 	})
 }
