@@ -22,16 +22,9 @@ import (
 // subscription, keeps it, and is woken by messages.
 func TestSubscription_OfAFarManager(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var mu sync.Mutex
-		var states []string
+		seen := faults.NewWitness()
 		near, _ := w.manager(lockmgr.Options{Lease: second})
-		far, net := w.manager(lockmgr.Options{Lease: second, Linger: 10 * milli, Observer: func(e lockmgr.Event) {
-			if s, ok := e.(lockmgr.EventSubscription); ok {
-				mu.Lock()
-				states = append(states, s.State)
-				mu.Unlock()
-			}
-		}})
+		far, net := w.manager(lockmgr.Options{Lease: second, Linger: 10 * milli, Observer: seen.Observe})
 		net.delay.Store(int64(60 * milli))
 		defer func() {
 			net.delay.Store(0)
@@ -48,49 +41,21 @@ func TestSubscription_OfAFarManager(t *testing.T) {
 			mustUnlock(t, l)
 			time.Sleep(500 * milli) // the subscription ends
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		var states []string
+		faults.Count(seen, func(e lockmgr.EventSubscription) bool { states = append(states, e.State); return true })
 		require.Equal(t, []string{"connecting", "connected"}, states)
 	})
-}
-
-// A slowConn delays what the server sends.
-type slowConn struct {
-	net.Conn
-	delay time.Duration
-}
-
-func (c slowConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err == nil {
-		time.Sleep(c.delay)
-	}
-	return n, err
 }
 
 // Check waits for its subscription for longer than a command may take, because a subscription takes
 // several round trips.
 func TestCheck_OfAFarServerFindsItsSubscription(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		n := &network{server: w.server}
-		var dials atomic.Int32
-		m, err := lockmgr.Dial(rueidis.ClientOption{
-			InitAddress: []string{"pipe:0"},
-			DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, tc *tls.Config) (net.Conn, error) {
-				c, err := n.dial(ctx, addr, d, tc)
-				if dials.Add(1) > 1 { // the connection for messages, and perhaps one of a sender's own
-					c = slowConn{c, 40 * milli}
-				}
-				return c, err
-			},
-		}, lockmgr.Options{Lease: second})
-		require.NoError(t, err)
-		report := must(m.Check(ctx, "a"))(t)
-		for _, warning := range report.Warnings {
+		m, net := w.manager(lockmgr.Options{Lease: second})
+		net.delay.Store(int64(40 * milli))
+		for _, warning := range must(m.Check(ctx, "a"))(t).Warnings {
 			require.NotContains(t, warning, "subscription")
 		}
-		mustClose(t, m)
-		time.Sleep(second)
 	})
 }
 
@@ -156,22 +121,20 @@ func TestReconnect_DialTakesLongerThanACommand(t *testing.T) {
 	t.Parallel()
 	o := lockmgr.Options{Lease: 6 * second, CommandTimeout: 400 * milli}
 	const takes = 600 * milli
-	t.Run("one server", func(t *testing.T) {
-		bubble(t, func(t *testing.T, w *scene) {
-			m, n, slow := w.slowManager(o)
-			held := mustLock(t, m, "held")
-			slow(takes)
-			n.cut()
-			n.heal()
-			time.Sleep(milli)
-			begin := time.Now()
-			l := mustLock(t, m, "a")
-			require.Less(t, time.Since(begin), 2*takes)
-			mustUnlock(t, l)
-			time.Sleep(10 * o.Lease)
-			require.True(t, held.Valid())
-			mustUnlock(t, held)
-		})
+	inBubble(t, "one server", func(t *testing.T, w *scene) {
+		m, n, slow := w.slowManager(o)
+		held := mustLock(t, m, "held")
+		slow(takes)
+		n.cut()
+		n.heal()
+		time.Sleep(milli)
+		begin := time.Now()
+		l := mustLock(t, m, "a")
+		require.Less(t, time.Since(begin), 2*takes)
+		mustUnlock(t, l)
+		time.Sleep(10 * o.Lease)
+		require.True(t, held.Valid())
+		mustUnlock(t, held)
 	})
 	t.Run("a cluster", func(t *testing.T) {
 		t.Parallel()

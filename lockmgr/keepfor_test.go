@@ -58,9 +58,8 @@ func TestKeepFor_EndsByItself(t *testing.T) {
 func TestKeepFor_NoPauseAfterTheUnlock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{})
-		ctx := faults.Patient(t)
 		held := mustLock(t, m, "job", lockmgr.KeepFor(152*milli))
-		requireTimesOut(t, func() error { return errOf(other.Lock(ctx, "job", lockmgr.MaxWait(150*milli))) })
+		requireTimesOut(t, func() error { return errOf(other.Lock(faults.Patient(t), "job", lockmgr.MaxWait(150*milli))) })
 		mustUnlock(t, held)
 		time.Sleep(3 * milli)
 		mustUnlock(t, mustTryLock(t, m, "job"))
@@ -90,59 +89,55 @@ func TestKeepFor_NotKept(t *testing.T) {
 // for.
 func TestKeepFor_TellsWhoHadTheLock(t *testing.T) {
 	keep, note := lockmgr.KeepFor(time.Hour), lockmgr.Note("invoice 42")
-	for how, end := range map[string]func(t *testing.T, m *lockmgr.Manager, n *network){
-		"unlocked": func(t *testing.T, m *lockmgr.Manager, _ *network) { mustUnlock(t, mustLock(t, m, "a", keep, note)) },
-		"unlocked later": func(t *testing.T, m *lockmgr.Manager, n *network) {
-			l := mustLock(t, m, "a", keep, note)
-			time.Sleep(time.Minute)
-			mustUnlock(t, l)
-		},
-		"closed": func(t *testing.T, m *lockmgr.Manager, n *network) { mustLock(t, m, "a", keep, note); mustClose(t, m) },
-		"MaxHold": func(t *testing.T, m *lockmgr.Manager, n *network) {
-			<-mustLock(t, m, "a", keep, note, lockmgr.MaxHold(time.Second)).Lost()
-		},
-		"re-entry": func(t *testing.T, m *lockmgr.Manager, n *network) {
-			as := lockmgr.AsOwner(m.NewOwner())
-			l := mustLock(t, m, "a", note, as)
-			mustUnlock(t, mustLock(t, m, "a", keep, as, lockmgr.Note("not the note of the hold")))
-			time.Sleep(time.Second)
-			mustUnlock(t, l)
-		},
-		"passed in memory": func(t *testing.T, m *lockmgr.Manager, n *network) {
-			before := mustLock(t, m, "a", lockmgr.Note("before"))
-			f := m.LockAsync("a", keep, note)
-			time.Sleep(time.Second)
-			mustUnlock(t, before)
-			mustUnlock(t, mustAwait(t, f))
-		},
-		"Unlock is late": func(t *testing.T, m *lockmgr.Manager, n *network) {
-			l := mustLock(t, m, "a", keep, note)
-			time.Sleep(time.Second)
-			n.cut()
-			l.UnlockAsync()
-			time.AfterFunc(3*time.Second, n.heal)
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, n := w.manager(lockmgr.Options{Process: billing})
-				other, _ := w.manager(lockmgr.Options{})
-				began := time.Now()
-				end(t, m, n)
-				ended := time.Now()
-				time.Sleep(5*time.Minute + 100*time.Millisecond)
-				h := mustInspect(t, other, "a").Holders[0]
-				require.True(t, h.Kept())
-				require.Equal(t, int64(1), h.Count)
-				require.Equal(t, billing, h.Process)
-				require.Equal(t, "invoice 42", h.Note)
-				require.WithinDuration(t, ended, h.Ended, 50*time.Millisecond)
-				require.False(t, h.Since.Before(began.Add(-100*time.Millisecond)))
-				require.False(t, h.Since.After(h.Ended))
-				require.Empty(t, w.processKeys(), "the record of the lock tells, and ends with the lock")
-				require.Regexp(t, `^billing@web-3, pid 411 \(kept by KeepFor, ended 5m0s ago\), for [0-9.a-z]+: invoice 42$`, h.String())
-				require.ErrorContains(t, other.Explain(ctx, errOf(other.TryLock(ctx, "a"))), h.String())
-			})
+	for _, how := range []string{"unlocked", "unlocked later", "closed", "MaxHold", "re-entry", "passed in memory", "Unlock is late"} {
+		inBubble(t, how, func(t *testing.T, w *scene) {
+			m, n := w.manager(lockmgr.Options{Process: billing})
+			other, _ := w.manager(lockmgr.Options{})
+			began := time.Now()
+			switch how {
+			case "unlocked":
+				mustUnlock(t, mustLock(t, m, "a", keep, note))
+			case "unlocked later":
+				l := mustLock(t, m, "a", keep, note)
+				time.Sleep(time.Minute)
+				mustUnlock(t, l)
+			case "closed":
+				mustLock(t, m, "a", keep, note)
+				mustClose(t, m)
+			case "MaxHold":
+				<-mustLock(t, m, "a", keep, note, lockmgr.MaxHold(time.Second)).Lost()
+			case "re-entry":
+				as := lockmgr.AsOwner(m.NewOwner())
+				l := mustLock(t, m, "a", note, as)
+				mustUnlock(t, mustLock(t, m, "a", keep, as, lockmgr.Note("not the note of the hold")))
+				time.Sleep(time.Second)
+				mustUnlock(t, l)
+			case "passed in memory":
+				before := mustLock(t, m, "a", lockmgr.Note("before"))
+				f := m.LockAsync("a", keep, note)
+				time.Sleep(time.Second)
+				mustUnlock(t, before)
+				mustUnlock(t, mustAwait(t, f))
+			case "Unlock is late":
+				l := mustLock(t, m, "a", keep, note)
+				time.Sleep(time.Second)
+				n.cut()
+				l.UnlockAsync()
+				time.AfterFunc(3*time.Second, n.heal)
+			}
+			ended := time.Now()
+			time.Sleep(5*time.Minute + 100*time.Millisecond)
+			h := mustInspect(t, other, "a").Holders[0]
+			require.True(t, h.Kept())
+			require.Equal(t, int64(1), h.Count)
+			require.Equal(t, billing, h.Process)
+			require.Equal(t, "invoice 42", h.Note)
+			require.WithinDuration(t, ended, h.Ended, 50*time.Millisecond)
+			require.False(t, h.Since.Before(began.Add(-100*time.Millisecond)))
+			require.False(t, h.Since.After(h.Ended))
+			require.Empty(t, w.processKeys(), "the record of the lock tells, and ends with the lock")
+			require.Regexp(t, `^billing@web-3, pid 411 \(kept by KeepFor, ended 5m0s ago\), for [0-9.a-z]+: invoice 42$`, h.String())
+			require.ErrorContains(t, other.Explain(ctx, errOf(other.TryLock(ctx, "a"))), h.String())
 		})
 	}
 }
@@ -203,88 +198,72 @@ func TestKeepFor_LongestWords(t *testing.T) {
 // even if its hold is over at once.
 func TestKeepFor(t *testing.T) {
 	keep, lease := time.Minute, 3*time.Second
-	owned := func(m *lockmgr.Manager) lockmgr.LockOption { return lockmgr.AsOwner(m.NewOwner()) }
-	came := map[string]func(t *testing.T, w *scene, m *lockmgr.Manager) *lockmgr.Lock{
-		"acquired": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			return mustLock(t, m, "a", lockmgr.KeepFor(keep))
-		},
-		"passed in memory": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			before := mustLock(t, m, "a")
-			f := m.LockAsync("a", lockmgr.KeepFor(keep))
+	check := func(t *testing.T, w *scene, how, end string) {
+		m, n := w.manager(lockmgr.Options{Lease: lease})
+		other, _ := w.manager(lockmgr.Options{})
+		var l *lockmgr.Lock
+		switch kept := lockmgr.KeepFor(keep); how {
+		case "acquired":
+			l = mustLock(t, m, "a", kept)
+		case "short fixed lease":
+			l = mustLock(t, m, "a", kept, lockmgr.FixedLease(time.Second))
+		case "passed in memory":
+			before, f := mustLock(t, m, "a"), m.LockAsync("a", kept)
 			mustUnlock(t, before)
-			return mustAwait(t, f)
-		},
-		"passed often": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
+			l = mustAwait(t, f)
+		case "passed often":
 			var all []*futures.Future[*lockmgr.Lock]
 			for range 10 {
 				all = append(all, m.LockAsync("a", lockmgr.Fenced()))
 			}
-			all = append(all, m.LockAsync("a", lockmgr.KeepFor(keep)))
-			for _, f := range all[:10] {
+			f := m.LockAsync("a", kept)
+			for _, f := range all {
 				mustUnlock(t, mustAwait(t, f))
 			}
-			return mustAwait(t, all[10])
-		},
-		"re-entered": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			as := owned(m)
-			l := mustLock(t, m, "a", as)
-			mustUnlock(t, mustLock(t, m, "a", as, lockmgr.KeepFor(keep)))
-			return l
-		},
-		"short fixed lease": func(t *testing.T, _ *scene, m *lockmgr.Manager) *lockmgr.Lock {
-			return mustLock(t, m, "a", lockmgr.KeepFor(keep), lockmgr.FixedLease(time.Second))
-		},
-	}
-	ended := map[string]func(t *testing.T, m *lockmgr.Manager, n *network, l *lockmgr.Lock){
-		"unlocked at once": func(t *testing.T, _ *lockmgr.Manager, _ *network, l *lockmgr.Lock) {
+			l = mustAwait(t, f)
+		case "re-entered":
+			as := lockmgr.AsOwner(m.NewOwner())
+			l = mustLock(t, m, "a", as)
+			mustUnlock(t, mustLock(t, m, "a", as, kept))
+		}
+		began := time.Now()
+		waits := []*lockmgr.Manager{other, m}
+		switch end {
+		case "unlocked at once":
 			mustUnlock(t, l)
-		},
-		"unlocked later": func(t *testing.T, _ *lockmgr.Manager, _ *network, l *lockmgr.Lock) {
+		case "unlocked later":
 			time.Sleep(700 * time.Millisecond)
 			mustUnlock(t, l)
-		},
-		"closed": func(t *testing.T, m *lockmgr.Manager, _ *network, _ *lockmgr.Lock) {
+		case "closed":
 			mustClose(t, m)
-		},
-		"killed soon": func(_ *testing.T, _ *lockmgr.Manager, n *network, _ *lockmgr.Lock) {
+			waits = waits[:1]
+		case "killed soon":
 			time.Sleep(2 * time.Millisecond) // a round trip
 			n.cut()
-		},
+			waits = waits[:1]
+		}
+		for _, m := range waits {
+			require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
+		}
+		for i, m := range waits {
+			next := must(m.Lock(ctx, "a"))(t)
+			if i == 0 {
+				require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
+			}
+			mustUnlock(t, next)
+		}
+		require.False(t, l.Valid())
+		n.heal()
+		time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
 	}
-	check := func(t *testing.T, how, end string) {
-		bubble(t, func(t *testing.T, w *scene) {
-			m, n := w.manager(lockmgr.Options{Lease: lease})
-			other, _ := w.manager(lockmgr.Options{})
-			l := came[how](t, w, m)
-			began := time.Now()
-			ended[end](t, m, n, l)
-			waits := []*lockmgr.Manager{other}
-			if strings.HasPrefix(end, "unlocked") {
-				waits = append(waits, m)
-			}
-			for _, m := range waits {
-				require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrNotAcquired)
-			}
-			for i, m := range waits {
-				next := must(m.Lock(ctx, "a"))(t)
-				if i == 0 {
-					require.InDelta(t, keep, time.Since(began), float64(500*time.Millisecond))
-				}
-				mustUnlock(t, next)
-			}
-			require.False(t, l.Valid())
-			n.heal()
-			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
-		})
-	}
-	for how := range came {
-		for end := range ended {
-			t.Run(how+", "+end, func(t *testing.T) { check(t, how, end) })
+	for _, how := range []string{"acquired", "short fixed lease", "passed in memory", "passed often", "re-entered"} {
+		for _, end := range []string{"unlocked at once", "unlocked later", "closed", "killed soon"} {
+			inBubble(t, how+", "+end, func(t *testing.T, w *scene) { check(t, w, how, end) })
 		}
 	}
 	keep, lease = 5*time.Second, 30*time.Second
 	for _, end := range []string{"unlocked later", "closed"} {
-		t.Run("shorter than the lease, "+end, func(t *testing.T) { check(t, "acquired", end) })
+		inBubble(t, "shorter than the lease, "+end, func(t *testing.T, w *scene) { check(t, w, "acquired", end) })
 	}
 }
 
@@ -407,21 +386,19 @@ func TestTakeOver_Waits(t *testing.T) {
 // stays under the ID that callers know.
 func TestTakeOver_OfAHoldThatWasPassedOn(t *testing.T) {
 	for _, work := range []time.Duration{0, 500 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
-		t.Run(work.String(), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, other := w.managers(lockmgr.Options{})
-				for range 10 {
-					l := mustLock(t, m, "a")
-					plain, kept := m.LockAsync("a"), m.LockAsync("a", lockmgr.KeepFor(10*time.Second))
-					synctest.Wait() // both wait
-					mustUnlock(t, l)
-					mustUnlock(t, mustAwait(t, plain))
-					l = mustAwait(t, kept)
-					time.Sleep(work)
-					mustUnlock(t, l)
-					mustUnlock(t, must(other.TryLock(ctx, "a", lockmgr.TakeOver(l.HolderID())))(t))
-				}
-			})
+		inBubble(t, work.String(), func(t *testing.T, w *scene) {
+			m, other := w.managers(lockmgr.Options{})
+			for range 10 {
+				l := mustLock(t, m, "a")
+				plain, kept := m.LockAsync("a"), m.LockAsync("a", lockmgr.KeepFor(10*time.Second))
+				synctest.Wait() // both wait
+				mustUnlock(t, l)
+				mustUnlock(t, mustAwait(t, plain))
+				l = mustAwait(t, kept)
+				time.Sleep(work)
+				mustUnlock(t, l)
+				mustUnlock(t, must(other.TryLock(ctx, "a", lockmgr.TakeOver(l.HolderID())))(t))
+			}
 		})
 	}
 }

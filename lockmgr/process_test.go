@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -34,28 +35,22 @@ func (w *scene) processKeys() (keys []string) {
 // the first second, and one every ten seconds.
 func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
-		var written atomic.Int32
-		m, _ := w.manager(lockmgr.Options{Process: billing, Observer: func(e lockmgr.Event) {
-			if c, ok := e.(lockmgr.EventCommand); ok && c.Command == "SET" {
-				written.Add(1)
-			}
-		}})
+		seen := faults.NewWitness()
+		m, _ := w.manager(lockmgr.Options{Process: billing, Observer: seen.Observe})
 		other, _ := w.manager(lockmgr.Options{})
 		granted := time.Now()
 		l := mustLock(t, m, "a", lockmgr.Note("invoice 42"))
 
+		holder := func(by *lockmgr.Manager) lockmgr.Holder { return mustInspect(t, by, "a").Holders[0] }
 		time.Sleep(900 * time.Millisecond)
-		info := mustInspect(t, other, "a")
-		require.Equal(t, lockmgr.Holder{Owner: l.HolderID(), Count: 1}, info.Holders[0], "a short hold costs nothing")
-		info = mustInspect(t, m, "a")
-		require.Equal(t, billing, info.Holders[0].Process, "a manager knows its own holds")
-		require.Equal(t, "invoice 42", info.Holders[0].Note)
+		require.Equal(t, lockmgr.Holder{Owner: l.HolderID(), Count: 1}, holder(other), "a short hold costs nothing")
+		require.Equal(t, billing, holder(m).Process, "a manager knows its own holds")
+		require.Equal(t, "invoice 42", holder(m).Note)
 		require.Empty(t, w.processKeys())
 
 		time.Sleep(time.Second)
-		info = mustInspect(t, other, "a")
-		h := info.Holders[0]
-		require.Equal(t, "plain", info.Kind)
+		require.Equal(t, "plain", mustInspect(t, other, "a").Kind)
+		h := holder(other)
 		require.Equal(t, billing, h.Process)
 		require.Equal(t, "invoice 42", h.Note)
 		require.WithinDuration(t, granted, h.Since, 150*time.Millisecond)
@@ -63,9 +58,10 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 		require.Len(t, w.processKeys(), 1)
 
 		time.Sleep(time.Minute)
-		require.Equal(t, h, mustInspect(t, other, "a").Holders[0])
+		require.Equal(t, h, holder(other))
 		synctest.Wait()
-		require.EqualValues(t, 7, written.Load(), "one second after the grant, then every ten")
+		written := faults.Count(seen, func(e lockmgr.EventCommand) bool { return e.Command == "SET" })
+		require.Equal(t, 7, written, "one second after the grant, then every ten")
 
 		// A record that is not needed goes.
 		mustUnlock(t, l)
@@ -77,13 +73,12 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 		// A later hold does not have the note of an earlier one.
 		mustUnlock(t, l)
 		mustLock(t, m, "a")
-		info = mustInspect(t, other, "a")
-		require.Equal(t, billing, info.Holders[0].Process)
-		require.Empty(t, info.Holders[0].Note)
-		require.Zero(t, info.Holders[0].Since)
+		h = holder(other)
+		require.Equal(t, billing, h.Process)
+		require.Empty(t, h.Note)
+		require.Zero(t, h.Since)
 		time.Sleep(12 * time.Second)
-		info = mustInspect(t, other, "a")
-		require.Equal(t, "billing@web-3, pid 411, for 12s", info.Holders[0].String(), "a hold without a note is told later")
+		require.Equal(t, "billing@web-3, pid 411, for 12s", holder(other).String(), "a hold without a note is told later")
 
 		// A record that got lost is written again.
 		require.True(t, w.server.Del(w.processKeys()[0]))
@@ -95,16 +90,18 @@ func TestProcess_OthersSeeWhoHoldsALock(t *testing.T) {
 	})
 }
 
-// refuse makes the server refuse the commands whose first key begins with prefix, and counts them.
-func (w *scene) refuse(prefix, message string, count *atomic.Int64) {
-	w.server.Server().SetPreHook(func(c *server.Peer, _ string, args ...string) bool {
-		if len(args) == 0 || !strings.HasPrefix(args[0], prefix) {
+// refuse makes the server refuse a command for records of processes, and counts the refusals.
+func (w *scene) refuse(command, message string) (count *atomic.Int64) {
+	count = new(atomic.Int64)
+	w.server.Server().SetPreHook(func(c *server.Peer, name string, args ...string) bool {
+		if name != command || len(args) == 0 || !strings.HasPrefix(args[0], "holdfast:manager:") {
 			return false
 		}
 		count.Add(1)
 		c.WriteError(message)
 		return true
 	})
+	return count
 }
 
 // The record of a process that died ends by itself within 35 s, however long its locks last.
@@ -128,50 +125,33 @@ func TestProcess_RecordOfADeadProcessEnds(t *testing.T) {
 // A record that is not removed ends by itself: after an unlock and after Close, if the removal is
 // refused, if it is lost, and if a write comes after it.
 func TestProcess_RecordThatIsNotRemovedEnds(t *testing.T) {
-	refuseRemoval := func(w *scene, _ *network) {
-		w.server.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-			if refuse := command == "DEL" && len(args) > 0 && strings.HasPrefix(args[0], "holdfast:"); !refuse {
-				return false
+	for _, how := range []string{"refused after an unlock", "refused in Close", "lost in Close", "a late write"} {
+		inBubble(t, how, func(t *testing.T, w *scene) {
+			m, n := w.manager(lockmgr.Options{Process: billing, Lease: time.Hour})
+			l := mustLock(t, m, "a", lockmgr.FixedLease(365*24*time.Hour))
+			time.Sleep(2 * time.Second)
+			require.Len(t, w.processKeys(), 1)
+			switch key := w.processKeys()[0]; how {
+			case "refused after an unlock":
+				w.refuse("DEL", "MISCONF no writes")
+				mustUnlock(t, l)
+			case "refused in Close":
+				w.refuse("DEL", "MISCONF no writes")
+				mustClose(t, m)
+			case "lost in Close":
+				mustUnlock(t, l)
+				n.hush()
+				mustClose(t, m)
+			case "a late write":
+				text, life := must(w.server.Get(key))(t), w.server.TTL(key)
+				mustClose(t, m)
+				require.NoError(t, w.server.Set(key, text))
+				w.server.SetTTL(key, life)
 			}
-			c.WriteError("MISCONF no writes")
-			return true
-		})
-	}
-	for name, end := range map[string]func(t *testing.T, w *scene, m *lockmgr.Manager, l *lockmgr.Lock, n *network){
-		"refused after an unlock": func(t *testing.T, w *scene, _ *lockmgr.Manager, l *lockmgr.Lock, n *network) {
-			refuseRemoval(w, n)
-			mustUnlock(t, l)
-		},
-		"refused in Close": func(t *testing.T, w *scene, m *lockmgr.Manager, _ *lockmgr.Lock, n *network) {
-			refuseRemoval(w, n)
-			mustClose(t, m)
-		},
-		"lost in Close": func(t *testing.T, w *scene, m *lockmgr.Manager, l *lockmgr.Lock, n *network) {
-			mustUnlock(t, l)
-			n.hush()
-			mustClose(t, m)
-		},
-		"a late write": func(t *testing.T, w *scene, m *lockmgr.Manager, _ *lockmgr.Lock, _ *network) {
-			key := w.processKeys()[0]
-			text := must(w.server.Get(key))(t)
-			life := w.server.TTL(key)
-			mustClose(t, m)
-			require.NoError(t, w.server.Set(key, text))
-			w.server.SetTTL(key, life)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, n := w.manager(lockmgr.Options{Process: billing, Lease: time.Hour})
-				l := mustLock(t, m, "a", lockmgr.FixedLease(365*24*time.Hour))
-				time.Sleep(2 * time.Second)
-				require.Len(t, w.processKeys(), 1)
-				end(t, w, m, l, n)
-				synctest.Wait()
-				require.Len(t, w.processKeys(), 1)
-				time.Sleep(35 * time.Second)
-				require.Empty(t, w.processKeys())
-			})
+			synctest.Wait()
+			require.Len(t, w.processKeys(), 1)
+			time.Sleep(35 * time.Second)
+			require.Empty(t, w.processKeys())
 		})
 	}
 }
@@ -226,8 +206,7 @@ func TestProcess_RefusedByTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		var log bytes.Buffer
 		m, _ := w.manager(lockmgr.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		var refused atomic.Int64
-		w.refuse("holdfast:manager:", "NOPERM No permissions to access a key", &refused)
+		refused := w.refuse("SET", "NOPERM No permissions to access a key")
 		mustLock(t, m, "a")
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, refused.Load(), "it is not tried again")

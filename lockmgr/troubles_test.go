@@ -108,28 +108,6 @@ func TestLog_LossesAtOnce(t *testing.T) {
 	})
 }
 
-// Releases that are given up together have ten lines, and one for the others, even at Close, and
-// even if the handler takes nothing but errors.
-func TestLog_ReleasesGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		log, lines := logged(slog.LevelError)
-		n := &network{server: w.server}
-		m := dialNetwork(t, n, lockmgr.Options{Lease: 3 * second, Logger: log})
-		locks := mustLockEach(t, m, numbered("", 50))
-		synctest.Wait() // no connection is being opened
-		n.cut()
-		for _, l := range locks {
-			l.UnlockAsync()
-		}
-		require.Error(t, m.Close(ctx))
-		synctest.Wait()
-		require.Len(t, lines(`"release not confirmed`), 10)
-		require.Len(t, lines(`"more releases not confirmed`), 1)
-		require.Contains(t, lines(`"more releases not confirmed`)[0], "level=ERROR")
-		require.Contains(t, lines(`"more releases not confirmed`)[0], "count=40")
-	})
-}
-
 // Troubles of two reasons have their own lines.
 func TestLog_TroublesByReason(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
@@ -191,42 +169,37 @@ func TestTroubles_PausesBetweenScripts(t *testing.T) {
 			}
 			return kind.ask(m, "a")
 		}
-		for what, do := range map[string]func(held *lockmgr.Lock, waits []*futures.Future[*lockmgr.Lock]){
-			"nothing": func(*lockmgr.Lock, []*futures.Future[*lockmgr.Lock]) {},
-			"unlock":  func(held *lockmgr.Lock, _ []*futures.Future[*lockmgr.Lock]) { held.UnlockAsync() },
-			"give up": func(_ *lockmgr.Lock, waits []*futures.Future[*lockmgr.Lock]) {
-				for _, f := range waits {
-					f.Cancel()
-				}
-			},
-			"both": func(held *lockmgr.Lock, waits []*futures.Future[*lockmgr.Lock]) {
-				waits[0].Cancel()
-				held.UnlockAsync()
-				waits[1].Cancel()
-			},
-		} {
+		for _, what := range []string{"nothing", "unlock", "give up", "both"} {
 			for i := range 4 {
 				hush, elsewhere := i%2 == 1, i > 1
-				t.Run(fmt.Sprint(kind.title, " ", what, " hush=", hush, " elsewhere=", elsewhere), func(t *testing.T) {
-					bubble(t, func(t *testing.T, w *scene) {
-						m, n := w.manager(lockmgr.Options{})
-						holder := m
-						if elsewhere {
-							holder, _ = w.manager(lockmgr.Options{})
-						}
-						held := mustAwait(t, lock(holder))
-						waits := []*futures.Future[*lockmgr.Lock]{lock(m), lock(m)}
-						synctest.Wait()
-						if hush {
-							n.hush()
-						} else {
-							n.cut()
-						}
-						do(held, waits)
-						sent := m.Stats().Scripts
-						time.Sleep(20 * time.Second)
-						require.Less(t, m.Stats().Scripts-sent, uint64(100))
-					})
+				inBubble(t, fmt.Sprint(kind.title, " ", what, " hush=", hush, " elsewhere=", elsewhere), func(t *testing.T, w *scene) {
+					m, n := w.manager(lockmgr.Options{})
+					holder := m
+					if elsewhere {
+						holder, _ = w.manager(lockmgr.Options{})
+					}
+					held := mustAwait(t, lock(holder))
+					waits := []*futures.Future[*lockmgr.Lock]{lock(m), lock(m)}
+					synctest.Wait()
+					if hush {
+						n.hush()
+					} else {
+						n.cut()
+					}
+					switch what {
+					case "unlock":
+						held.UnlockAsync()
+					case "give up":
+						waits[0].Cancel()
+						waits[1].Cancel()
+					case "both":
+						waits[0].Cancel()
+						held.UnlockAsync()
+						waits[1].Cancel()
+					}
+					sent := m.Stats().Scripts
+					time.Sleep(20 * time.Second)
+					require.Less(t, m.Stats().Scripts-sent, uint64(100))
 				})
 			}
 		}
