@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -259,20 +258,6 @@ func TestFair_Inspect(t *testing.T) {
 	mustUnlock(t, next)
 }
 
-// An administrator removes a fair lock: the holder loses it, and the first in the queue gets it.
-func TestFair_ForceUnlock(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
-	third := dial(t, s.Addr(), lockmgr.Options{})
-	l := mustLock(t, m, "f", lockmgr.Fair())
-	waits := other.LockAsync("f", lockmgr.Fair())
-	awaitQueue(t, m, "f", 1)
-	require.True(t, must(third.ForceUnlock(faults.Patient(t), "f"))(t))
-	next := mustAwait(t, waits)
-	require.True(t, next.Valid())
-	mustUnlock(t, next)
-	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-}
-
 // A plain request of another process gets a free fair lock, although some wait for it. The waiters
 // fail with ErrKind.
 func TestFair_PlainRequestOfAnotherProcess(t *testing.T) {
@@ -374,20 +359,15 @@ func TestServer_BracesMakeAnotherLock(t *testing.T) {
 			waiting := next.LockAsync(name, options...)
 			faults.Eventually(t, func() bool { return next.Stats().Subscriptions > 0 })
 			for range 3 {
-				soon, cancel := context.WithTimeout(ctx, 3*second)
+				soon := endsIn(t, 3*second)
 				if other, err := third.Lock(soon, "{"+name+"}", options...); err == nil {
 					mustUnlock(t, other)
 				}
 				if other, err := third.TryLock(soon, "{"+name+"}", options...); err == nil {
 					mustUnlock(t, other)
 				}
-				cancel()
 				require.True(t, l.Valid())
-				select {
-				case <-waiting.Done():
-					t.Fatal("two have the lock")
-				default:
-				}
+				requirePending(t, waiting, "two have the lock")
 			}
 			mustUnlock(t, l)
 			mustUnlock(t, must(waiting.Await(faults.Patient(t)))(t))

@@ -97,9 +97,7 @@ func TestLead_Ends(t *testing.T) {
 		require.Panics(t, func() { _ = m.Lead(ctx, "a", func(context.Context, int64) error { panic("a bug") }) })
 
 		l := must(other.TryLock(ctx, "a"))(t, "released before the panic goes on")
-		c, stop := context.WithTimeout(ctx, time.Second)
-		defer stop()
-		require.ErrorIs(t, m.Lead(c, "a", never), context.DeadlineExceeded)
+		require.ErrorIs(t, m.Lead(endsIn(t, time.Second), "a", never), context.DeadlineExceeded)
 		mustUnlock(t, l)
 
 		n.silent.Store(true) // nobody answers for longer than RetryTime
@@ -108,7 +106,7 @@ func TestLead_Ends(t *testing.T) {
 		require.NoError(t, m.Lead(ctx, "a", func(context.Context, int64) error { led = true; return nil }))
 		require.True(t, led)
 
-		c, stop = context.WithCancel(ctx)
+		c, stop := context.WithCancel(ctx)
 		n.silent.Store(true)
 		time.AfterFunc(time.Minute, stop)
 		require.ErrorIs(t, m.Lead(c, "b", never), context.Canceled, "also in a pause between two campaigns")
@@ -158,9 +156,7 @@ func TestLeader(t *testing.T) {
 		require.Equal(t, lockmgr.LeaderChange{Leads: false, Term: 2}, <-second.Changes(), "the newest change only")
 
 		n.silent.Store(true)
-		c, stop := context.WithTimeout(ctx, time.Millisecond)
-		defer stop()
-		require.ErrorIs(t, first.Resign(c), context.DeadlineExceeded)
+		require.ErrorIs(t, first.Resign(endsIn(t, time.Millisecond)), context.DeadlineExceeded)
 		n.heal()
 		<-first.Done()
 	})
@@ -174,8 +170,7 @@ func TestLead_WithALedger(t *testing.T) {
 		begins   int
 	}{{-1, 1}, {0, 1}, {30 * time.Second, 2}} {
 		bubble(t, func(t *testing.T, w *scene) {
-			untilTheEnd, stop := context.WithTimeout(ctx, 8*time.Hour)
-			defer stop()
+			untilTheEnd := endsIn(t, 8*time.Hour)
 			var begun, ended atomic.Int64
 			job := func(c context.Context, _ int64) error {
 				if ended.Load() > 0 {
@@ -205,35 +200,4 @@ func TestLead_WithALedger(t *testing.T) {
 			require.NoError(t, untilTheEnd.Err())
 		})
 	}
-}
-
-// The context of a wait ends campaigns and no work. The error is that of the context, and also
-// ErrNotAcquired, unless the server is away.
-func TestLead_UntilAContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, other := w.managers(lockmgr.Options{})
-		away, n := w.manager(lockmgr.Options{})
-		n.cut()
-		end, stop := context.WithTimeout(ctx, time.Minute)
-		defer stop()
-		long, work := make(chan error, 1), make(chan struct{})
-		go func() {
-			long <- m.Lead(ctx, "nightly", func(c context.Context, _ int64) error {
-				<-work
-				return c.Err()
-			}, lockmgr.WaitContext(end))
-		}()
-		synctest.Wait()
-		never := func(context.Context, int64) error { panic("leads beside the other") }
-		err := other.Lead(ctx, "nightly", never, lockmgr.WaitContext(end))
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		end, stop = context.WithTimeout(ctx, time.Minute)
-		defer stop()
-		err = away.Lead(ctx, "nightly", never, lockmgr.WaitContext(end))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
-		close(work)
-		require.NoError(t, <-long)
-	})
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// A holder that hears the message of a forced unlock checks its record at once, and does not pass
-// the lost lock on.
-func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
+// A message makes a holder look, which costs a script. The lock stays.
+func TestLock_MessageWithoutALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, other := w.managers(lockmgr.Options{Linger: time.Hour})
 		first := mustLock(t, other, "a")
@@ -25,13 +24,6 @@ func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 		time.Sleep(second) // it subscribes
 		mustUnlock(t, first)
 		l := mustAwait(t, f)
-		start := time.Now()
-		require.True(t, must(other.ForceUnlock(ctx, "a"))(t))
-		<-l.Lost()
-		require.Less(t, time.Since(start), second, "long before the next renewal")
-
-		// A message without a loss costs nothing but a script.
-		l = mustLock(t, m, "a")
 		before := m.Stats().Scripts
 		w.server.Publish("redisson_lock__channel:{a}", "0")
 		time.Sleep(second)
@@ -43,10 +35,6 @@ func TestForceUnlock_HolderLooksAtOnce(t *testing.T) {
 
 // A removed holder of any kind looks at once, also if others wait or other readers stay.
 func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
-	asks := map[string]func(*lockmgr.Manager, string, ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]{}
-	for _, kind := range kinds {
-		asks[kind.title] = kind.ask
-	}
 	for _, tt := range []struct {
 		before, holds string // the hold that m has waited for, and its own
 		waits         string // behind the hold of m
@@ -67,34 +55,32 @@ func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
 		{before: "writer", holds: "set of writers"},
 		{before: "writer", holds: "set of readers", stays: true},
 	} {
-		t.Run(fmt.Sprint(tt), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, other := w.managers(lockmgr.Options{Linger: time.Hour})
-				third, _ := w.manager(lockmgr.Options{})
-				beside := mustAwait(t, asks[tt.before](other, "a"))
-				f := asks[tt.holds](m, "a")
-				synctest.Wait()
+		inBubble(t, fmt.Sprint(tt), func(t *testing.T, w *scene) {
+			m, other := w.managers(lockmgr.Options{Linger: time.Hour})
+			third, _ := w.manager(lockmgr.Options{})
+			beside := mustAwait(t, kindOf(tt.before).ask(other, "a"))
+			f := kindOf(tt.holds).ask(m, "a")
+			synctest.Wait()
+			mustUnlock(t, beside)
+			l := mustAwait(t, f)
+			if tt.stays {
+				beside = mustLock(t, other, "a", lockmgr.Shared())
+			}
+			synctest.Wait()
+			if f = nil; tt.waits != "" {
+				f = kindOf(tt.waits).ask(third, "a")
+			}
+			synctest.Wait()
+			start := time.Now()
+			require.True(t, must(other.ForceUnlockHolders(ctx, "a", l.HolderID()))(t))
+			<-l.Lost()
+			require.Less(t, time.Since(start), second, "long before the next renewal")
+			if tt.stays {
 				mustUnlock(t, beside)
-				l := mustAwait(t, f)
-				if tt.stays {
-					beside = mustLock(t, other, "a", lockmgr.Shared())
-				}
-				synctest.Wait()
-				if f = nil; tt.waits != "" {
-					f = asks[tt.waits](third, "a")
-				}
-				synctest.Wait()
-				start := time.Now()
-				require.True(t, must(other.ForceUnlockHolders(ctx, "a", l.HolderID()))(t))
-				<-l.Lost()
-				require.Less(t, time.Since(start), second, "long before the next renewal")
-				if tt.stays {
-					mustUnlock(t, beside)
-				}
-				if f != nil {
-					mustUnlock(t, mustAwait(t, f))
-				}
-			})
+			}
+			if f != nil {
+				mustUnlock(t, mustAwait(t, f))
+			}
 		})
 	}
 }
@@ -103,33 +89,31 @@ func TestForceUnlock_HolderOfAnyKindLooksAtOnce(t *testing.T) {
 func TestWaiter_ThousandsAreToldOfASilentServer(t *testing.T) {
 	const dialTime = 2 * second
 	for _, names := range []int{1, 5000} {
-		t.Run(fmt.Sprint(names), func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				n := &network{server: w.server}
-				m := dialNetwork(t, n, lockmgr.Options{RetryTime: second})
-				limit := second + 2*second + dialTime // RetryTime, CommandTimeout and the dial
-				warm(t, m)
-				n.hush()
-				ask := func() (fs []*futures.Future[*lockmgr.Lock]) {
-					for i := range names {
-						fs = append(fs, m.LockAsync(fmt.Sprint("a:", i)))
-					}
-					return fs
+		inBubble(t, fmt.Sprint(names), func(t *testing.T, w *scene) {
+			n := &network{server: w.server}
+			m := dialNetwork(t, n, lockmgr.Options{RetryTime: second})
+			limit := second + 2*second + dialTime // RetryTime, CommandTimeout and the dial
+			warm(t, m)
+			n.hush()
+			ask := func() (fs []*futures.Future[*lockmgr.Lock]) {
+				for i := range names {
+					fs = append(fs, m.LockAsync(fmt.Sprint("a:", i)))
 				}
-				start := time.Now()
-				for _, f := range ask() {
-					require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrUnavailable)
-				}
-				require.LessOrEqual(t, time.Since(start), limit+100*milli)
+				return fs
+			}
+			start := time.Now()
+			for _, f := range ask() {
+				require.ErrorIs(t, errOf(f.Await(ctx)), lockmgr.ErrUnavailable)
+			}
+			require.LessOrEqual(t, time.Since(start), limit+100*milli)
 
-				fs := ask()
-				start = time.Now()
-				_ = m.Close(ctx)
-				require.LessOrEqual(t, time.Since(start), limit+100*milli)
-				for _, f := range fs {
-					<-f.Done()
-				}
-			})
+			fs := ask()
+			start = time.Now()
+			_ = m.Close(ctx)
+			require.LessOrEqual(t, time.Since(start), limit+100*milli)
+			for _, f := range fs {
+				<-f.Done()
+			}
 		})
 	}
 }
@@ -140,14 +124,8 @@ func TestWaiter_ToldBehindAFailingRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, net := w.manager(lockmgr.Options{RetryTime: second})
 		ask := map[string]func(string) error{
-			"one try": func(name string) error {
-				_, err := m.TryLock(ctx, name)
-				return err
-			},
-			"a wait": func(name string) error {
-				_, err := m.Lock(ctx, name)
-				return err
-			},
+			"one try": func(name string) error { return errOf(m.TryLock(ctx, name)) },
+			"a wait":  func(name string) error { return errOf(m.Lock(ctx, name)) },
 		}
 		held := map[string]*lockmgr.Lock{}
 		for name := range ask {
@@ -197,7 +175,7 @@ func TestServer_BadTokenCounterFailsTheFencedAlone(t *testing.T) {
 	s, m, _ := startServer(t, lockmgr.Options{RetryTime: faults.Patience})
 	faults.Do(t, s, "HSET", "redisson_lock_token:{a}", "x", "1")
 	fenced, plain := m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
-	require.ErrorIs(t, errOf(fenced.Await(faults.Patient(t))), lockmgr.ErrWrongType)
+	requireServerError(t, lockmgr.ErrWrongType, errOf(fenced.Await(faults.Patient(t))))
 	l := mustAwait(t, plain)
 
 	fenced, plain = m.LockAsync("a", lockmgr.Fenced()), m.LockAsync("a")
@@ -221,11 +199,7 @@ func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 	}
 	faults.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~app:*")
 	last := slices.Index(names, "other:1")
-	select {
-	case <-locks[last].Lost():
-	case <-faults.Patient(t).Done():
-		require.Fail(t, "the forbidden lock was never lost")
-	}
+	faults.AwaitLost(t, locks[last])
 	for i, l := range locks[:last] {
 		require.True(t, l.Valid(), names[i])
 		mustUnlock(t, l)

@@ -21,36 +21,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestServer_ThreeManagers(t *testing.T) {
-	s := redistest.Start(t)
-	var ms []*lockmgr.Manager
-	for range 3 {
-		ms = append(ms, dial(t, s.Addr(), lockmgr.Options{}))
-	}
-	var wg sync.WaitGroup
-	var inside, grants atomic.Int32
-	start := time.Now()
-	for _, m := range ms {
-		for range 100 {
-			wg.Go(func() {
-				for range 10 {
-					l := mustLock(t, m, "hot")
-					require.EqualValues(t, 1, inside.Add(1))
-					grants.Add(1)
-					inside.Add(-1)
-					mustUnlock(t, l)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	t.Log("took", time.Since(start))
-	for _, m := range ms {
-		t.Logf("%+v", m.Stats())
-	}
-	require.EqualValues(t, 3000, grants.Load())
-}
-
 // register is a resource that finds stale tokens and two holders at a time.
 type register struct {
 	token   atomic.Int64

@@ -21,39 +21,37 @@ func TestWaitContext_EndsTheWait(t *testing.T) {
 		if c.column[:3] == "Try" {
 			continue // it does not wait
 		}
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *scene) {
-				m, other := w.managers(lockmgr.Options{})
-				take := other.Lock
-				if c.column == "Acquire" {
-					take = func(ctx context.Context, name string, o ...lockmgr.LockOption) (*lockmgr.Lock, error) {
-						return other.Permits(name, 2).Acquire(ctx, 2, o...)
-					}
+		inBubble(t, c.name, func(t *testing.T, w *scene) {
+			m, other := w.managers(lockmgr.Options{})
+			take := other.Lock
+			if c.column == "Acquire" {
+				take = func(ctx context.Context, name string, o ...lockmgr.LockOption) (*lockmgr.Lock, error) {
+					return other.Permits(name, 2).Acquire(ctx, 2, o...)
 				}
-				held := must(take(ctx, "a"))(t)
-				stopping, stop := context.WithCancelCause(ctx)
-				ended := make(chan error, 1)
-				go func() { ended <- c.call(m, "a", lockmgr.WaitContext(stopping)) }()
-				time.Sleep(time.Minute)
-				require.Empty(t, ended)
-				begin := time.Now()
-				stop(errStopping)
-				err := <-ended
-				require.Zero(t, time.Since(begin))
-				require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, errStopping)
-				synctest.Wait()
-				require.Zero(t, m.Stats().Pending)
-				mustUnlock(t, held)
+			}
+			held := must(take(ctx, "a"))(t)
+			stopping, stop := context.WithCancelCause(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- c.call(m, "a", lockmgr.WaitContext(stopping)) }()
+			time.Sleep(time.Minute)
+			require.Empty(t, ended)
+			begin := time.Now()
+			stop(errStopping)
+			err := <-ended
+			require.Zero(t, time.Since(begin))
+			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, errStopping)
+			synctest.Wait()
+			require.Zero(t, m.Stats().Pending)
+			mustUnlock(t, held)
 
-				scripts := m.Stats().Scripts
-				err = c.call(m, "a", lockmgr.WaitContext(stopping)) // it had ended before
-				require.ErrorIs(t, err, errStopping)
-				require.ErrorIs(t, err, context.Canceled)
-				require.False(t, lockmgr.Temporary(err))
-				require.Equal(t, scripts, m.Stats().Scripts)
-			})
+			scripts := m.Stats().Scripts
+			err = c.call(m, "a", lockmgr.WaitContext(stopping)) // it had ended before
+			require.ErrorIs(t, err, errStopping)
+			require.ErrorIs(t, err, context.Canceled)
+			require.False(t, lockmgr.Temporary(err))
+			require.Equal(t, scripts, m.Stats().Scripts)
 		})
 	}
 }
@@ -110,6 +108,7 @@ func TestWaitContext_EndsThePauseOfACampaign(t *testing.T) {
 		<-l.Done()
 		require.Zero(t, time.Since(begin))
 		require.ErrorIs(t, l.Err(), errStopping)
+		require.NotErrorIs(t, l.Err(), lockmgr.ErrNotAcquired, "the server is away")
 	})
 }
 
