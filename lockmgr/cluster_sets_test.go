@@ -1,9 +1,7 @@
 package lockmgr_test
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -85,11 +83,7 @@ func TestCluster_SetOverSlots(t *testing.T) {
 
 			// If one name is taken away, the set is lost, and the rest is given back.
 			faults.Do(t, c.Owner(set.Names[1]), "DEL", set.Names[1])
-			select {
-			case <-l.Lost():
-			case <-time.After(2 * o.Lease):
-				t.Fatal("the loss is not told")
-			}
+			faults.AwaitLost(t, l)
 			faults.Eventually(t, func() bool {
 				return !slices.ContainsFunc(names, func(name string) bool { return ownKeys(t, c, name) != "" })
 			})
@@ -97,53 +91,10 @@ func TestCluster_SetOverSlots(t *testing.T) {
 	}
 }
 
-// Of many sets that overlap in several slots, one at a time has each name. All of them get their
-// turns, and nothing is left.
-func TestCluster_SetsContend(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	var names []string
-	for _, list := range namesOn(c, 3) {
-		names = append(names, list...)
-	}
-	holders := make([]atomic.Int32, len(names))
-	var group sync.WaitGroup
-	for i := range 2 {
-		m := dialCluster(t, c, lockmgr.Options{})
-		for w := range 8 {
-			group.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(i), uint64(w)))
-				for range 15 {
-					var set lockmgr.Set
-					which := rnd.Perm(len(names))[:1+rnd.IntN(4)]
-					for _, n := range which {
-						set.Names = append(set.Names, names[n])
-					}
-					l := mustLockAll(t, m, set)
-					for _, n := range which {
-						if holders[n].Add(1) != 1 {
-							t.Error("two holders of ", names[n])
-						}
-					}
-					time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
-					for _, n := range which {
-						holders[n].Add(-1)
-					}
-					mustUnlock(t, l)
-				}
-			})
-		}
-	}
-	group.Wait()
-	requireNothingLeft(t, c, names)
-}
-
 // A set that comes to wait for an early slot leaves the line in a later slot. Else nobody could
 // have the later name for two seconds: the set is told that the name is free, and can't use it.
 func TestCluster_SetLeavesALaterLine(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
+	c, m, other := startMasters(t, lockmgr.Options{})
 	names := []string{"job-0", "job-1"}
 	slices.SortFunc(names, func(a, b string) int { return wires.SlotOf(a) - wires.SlotOf(b) })
 	early, late := names[0], names[1]
@@ -179,8 +130,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	stopped.Freeze()
 	t.Cleanup(stopped.Thaw)
 	_, err := m.LockAll(ctx, set)
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-	require.ErrorContains(t, err, stopped.Addr())
+	requireServerError(t, lockmgr.ErrUnavailable, err, stopped.Addr())
 	// A wait that is shorter than RetryTime is told the same, whichever name is first. The names
 	// are others than those of the set: what was sent to the stopped master runs when it goes on.
 	here, there := "{"+others[0]+"}2", "{"+names[len(names)-1]+"}2"
@@ -189,9 +139,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 		require.ErrorContains(t, err, stopped.Addr())
-		short, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
-		_, err = m.LockAll(short, lockmgr.All(names...))
-		cancel()
+		_, err = m.LockAll(endsIn(t, 700*time.Millisecond), lockmgr.All(names...))
 		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		require.NotErrorIs(t, err, lockmgr.ErrNotAcquired)
 	}
@@ -199,11 +147,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	for _, name := range others {
 		mustUnlock(t, must(other.Lock(ctx, name, lockmgr.MaxWait(3*time.Second)))(t, name))
 	}
-	select {
-	case <-held.Lost():
-	case <-time.After(3 * o.Lease):
-		t.Fatal("a set that can't be renewed in full must be lost")
-	}
+	faults.AwaitLost(t, held) // it can't be renewed in full
 	stopped.Thaw()
 	mustUnlock(t, mustLockAll(t, other, set, lockmgr.MaxWait(20*time.Second)))
 	requireNothingLeft(t, c, names)
@@ -211,10 +155,7 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 
 // A set whose names are hardly ever free at once gathers them at all masters.
 func TestCluster_SetGathers(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 0)
-	m, other := dialCluster(t, c, lockmgr.Options{}), dialCluster(t, c, lockmgr.Options{})
-	ctx := faults.Patient(t)
+	c, m, other := startMasters(t, lockmgr.Options{})
 	var names []string
 	for _, list := range namesOn(c, 2) {
 		names = append(names, list...)
@@ -234,7 +175,7 @@ func TestCluster_SetGathers(t *testing.T) {
 	}
 	defer over.Store(true)
 	for range 3 {
-		mustUnlock(t, must(m.LockAll(ctx, lockmgr.All(names...), lockmgr.MaxWait(40*time.Second)))(t))
+		mustUnlock(t, must(m.LockAll(faults.Patient(t), lockmgr.All(names...), lockmgr.MaxWait(40*time.Second)))(t))
 	}
 	over.Store(true)
 	group.Wait()

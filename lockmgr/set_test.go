@@ -169,12 +169,22 @@ func TestLockAll_OwnersAndDeadlocks(t *testing.T) {
 }
 
 // Overlapping sets in any order of names, single names and sides: all are granted, and no two at
-// once that exclude each other.
+// once that exclude each other. Nothing is left. In a cluster the names are in several slots.
 func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	const names, turns = 6, 25
-	var inside [names]atomic.Int64 // a reader counts 1, a writer 1,000
+	t.Run("a server", func(t *testing.T) {
+		_, m, other := startServer(t, lockmgr.Options{})
+		overlapSets(t, m, other)
+	})
+	t.Run("a cluster", func(t *testing.T) {
+		_, m, other := startMasters(t, lockmgr.Options{})
+		overlapSets(t, m, other)
+	})
+}
+
+func overlapSets(t *testing.T, m, other *lockmgr.Manager) {
+	const turns = 25
+	names := numbered("s", 6)
+	inside := make([]atomic.Int64, len(names)) // a reader counts 1, a writer 1,000
 	var wg sync.WaitGroup
 	for g := range 12 {
 		r := rand.New(rand.NewPCG(uint64(g), 1))
@@ -183,16 +193,15 @@ func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
 			for range turns {
 				var set lockmgr.Set
 				weights := map[int]int64{}
-				for _, i := range r.Perm(names)[:1+r.IntN(names)] {
-					name := fmt.Sprint("s", i)
+				for _, i := range r.Perm(len(names))[:1+r.IntN(len(names))] {
 					if weights[i] = 1000; r.IntN(2) == 0 {
-						set.Exclusive = append(set.Exclusive, name)
+						set.Exclusive = append(set.Exclusive, names[i])
 					} else {
 						weights[i] = 1
-						set.Shared = append(set.Shared, name)
+						set.Shared = append(set.Shared, names[i])
 					}
 				}
-				err := mgr.DoAll(ctx, set, func(_ context.Context, l *lockmgr.Lock) error {
+				err := mgr.DoAll(faults.Patient(t), set, func(_ context.Context, l *lockmgr.Lock) error {
 					for i, w := range weights {
 						if now := inside[i].Add(w); now != w && (now >= 1000 || w == 1000) {
 							t.Errorf("%d: %d inside", i, now)
@@ -211,6 +220,9 @@ func TestLockAll_OverlappingSetsNeverDeadlock(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	for _, name := range names {
+		require.False(t, mustInspect(t, m, name).Locked, name)
+	}
 }
 
 // A client of another library holds each of these names nearly all the time, and never lets two of
@@ -311,9 +323,7 @@ func TestLockAll_TurnsLongerThanTheLease(t *testing.T) {
 		m, _ := w.manager(lockmgr.Options{Lease: 3 * second})
 		for range 3 {
 			time.Sleep(second)
-			patient, end := context.WithTimeout(ctx, 100*second)
-			mustUnlock(t, must(m.LockAll(patient, lockmgr.All("a", "b")))(t))
-			end()
+			mustUnlock(t, must(m.LockAll(endsIn(t, 100*second), lockmgr.All("a", "b")))(t))
 		}
 		cancel()
 		singles.Wait()

@@ -23,7 +23,6 @@ var realSleeps = map[string]map[string]string{
 		"requireRenewed":                           "looks at locks for longer than a lease: only time shows that they are renewed",
 		"awaitWaiters":                             "nothing tells that the try after a confirmation is over; too short a sleep tests less",
 		"TestCluster_NodeOfAnotherCluster":         "looks again and again whether locks are held",
-		"TestCluster_SetsContend":                  "the work of a holder",
 		"TestCluster_SetGathers":                   "the work of a holder",
 		"takeOneByOne":                             "the work of a holder, in fake time",
 		"take":                                     "the pace of a load that leaves the machine idle time",
