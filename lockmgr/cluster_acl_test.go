@@ -35,8 +35,9 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	require.True(t, strings.Contains(string(readme), more), "the page has other rules than %s", more)
 	grant("locker", plain+" "+more)
 	opt := rueidis.ClientOption{InitAddress: c.Addrs(), Username: "locker", Password: "secret"}
-	m := must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
-	other := must(lockmgr.Dial(opt, lockmgr.Options{Linger: -1}))(t)
+	// On a busy machine a hold may last for a second. Its record would take a permission.
+	m := must(lockmgr.Dial(opt, lockmgr.Options{Anonymous: true}))(t)
+	other := must(lockmgr.Dial(opt, lockmgr.Options{Linger: -1, Anonymous: true}))(t)
 	moving := c.Movable(t, "app:moving-%d")
 	held := mustLock(t, m, moving)
 	c.BeginMove(t, moving).Migrate(moving)
@@ -106,8 +107,7 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	m = must(lockmgr.Dial(opt, lockmgr.Options{}))(t)
 	require.ErrorIs(t, errOf(m.TryLock(ctx, name)), lockmgr.ErrTopology)
 	_, err = m.Check(ctx, "app:")
-	require.ErrorIs(t, err, lockmgr.ErrPermission)
-	require.ErrorContains(t, err, "+cluster|info (")
+	requireServerError(t, lockmgr.ErrPermission, err, "+cluster|info (")
 	mustClose(t, m)
 	opt.InitAddress, opt.ForceSingleClient = c.Addrs(), false
 	requireCheckNames(t, opt, grant, plain, more)
