@@ -126,7 +126,7 @@ func TestLockAll_WaitsForEachItem(t *testing.T) {
 
 // If one lock of a set is removed, the holder loses all of them, and the others come free.
 func TestLockAll_LostIfAnyPartIs(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{Lease: 1800 * time.Millisecond})
+	s, m, other := startServer(t, lockmgr.Options{Lease: 1800 * time.Millisecond, CommandTimeout: 550 * time.Millisecond})
 	ctx := faults.Patient(t)
 	for _, gone := range []string{"a", "r", "w"} {
 		l := mustLockAll(t, m, mixed)
