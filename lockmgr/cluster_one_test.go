@@ -113,8 +113,7 @@ func TestCluster_OneShardFailover(t *testing.T) {
 	held := map[string]*lockmgr.Lock{}
 	takeAll := func() {
 		for which, m := range managers {
-			l := must(m.Lock(ctx, which))(t, which)
-			held[which] = l
+			held[which] = must(m.Lock(ctx, which))(t, which)
 		}
 		must(c.Owner("a").Do("WAIT", "1", "2000"))(t)
 	}

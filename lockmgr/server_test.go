@@ -70,10 +70,8 @@ func TestServer_Stress(t *testing.T) {
 					cancel()
 					switch {
 					case err == nil:
-					case errors.Is(err, lockmgr.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded):
-						continue
-					case errors.Is(err, lockmgr.ErrUnavailable): // its connection was killed
-						continue
+					case errors.Is(err, lockmgr.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded), errors.Is(err, lockmgr.ErrUnavailable):
+						continue // the wait was over, or the connection was killed
 					default:
 						return err
 					}

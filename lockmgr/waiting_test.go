@@ -159,41 +159,31 @@ func TestDeadlock(t *testing.T) {
 // Another client may shorten the life of its record, or die, without a message. A waiter of any
 // kind looks every few seconds, whatever the waiter was told before.
 func TestWaiter_LooksAgainBeforeTheTTLThatItWasTold(t *testing.T) {
-	plain := func(s *miniredis.Miniredis, life time.Duration) {
-		s.HSet("a", "java:1", "1")
-		s.SetTTL("a", life)
-	}
-	written := func(s *miniredis.Miniredis, life time.Duration) {
-		s.HSet("a", "mode", "write", "java:1:write", "1")
-		s.SetTTL("a", life)
-	}
-	holds := map[string]func(s *miniredis.Miniredis, life time.Duration){
-		"plain":  plain,
-		"fair":   plain,
-		"set":    plain,
-		"reader": written,
-		"writer": func(s *miniredis.Miniredis, life time.Duration) {
-			s.HSet("a", "mode", "read", "java:1", "1")
-			s.SetTTL("a", life)
-			_ = s.Set("{a}:java:1:rwlock_timeout:1", "1")
-			s.SetTTL("{a}:java:1:rwlock_timeout:1", life)
-		},
-		"set of readers": written,
-		"set of writers": written,
-		"permits": func(s *miniredis.Miniredis, life time.Duration) {
+	hold := func(s *miniredis.Miniredis, k kind, life time.Duration) {
+		switch {
+		case k.kind == "permits":
 			_ = s.Set("a", "0")
 			_, _ = s.ZAdd("{a}:timeout", float64(time.Now().Add(life).UnixMilli()), "permit of others")
-		},
+			return
+		case k.title == "writer":
+			s.HSet("a", "mode", "read", "java:1", "1")
+			_ = s.Set("{a}:java:1:rwlock_timeout:1", "1")
+			s.SetTTL("{a}:java:1:rwlock_timeout:1", life)
+		case k.kind == "read-write":
+			s.HSet("a", "mode", "write", "java:1:write", "1")
+		default:
+			s.HSet("a", "java:1", "1")
+		}
+		s.SetTTL("a", life)
 	}
 	for _, kind := range kinds {
 		inBubble(t, kind.title, func(t *testing.T, w *scene) {
 			m, _ := w.manager(lockmgr.Options{})
-			hold := holds[kind.title]
-			hold(w.server, 20*second)
+			hold(w.server, kind, 20*second)
 			f := kind.ask(m, "a")
 			synctest.Wait()
 			requirePending(t, f)
-			hold(w.server, 2*second)
+			hold(w.server, kind, 2*second)
 			start := time.Now()
 			l := mustAwait(t, f)
 			require.Less(t, time.Since(start), 6*second)
