@@ -135,6 +135,7 @@ type hold struct {
 	exempt   bool            // lost to a forced unlock, or passed on by such a hold
 	struck   bool            // existed when the unlock was forced
 	over     bool            // given back
+	deadline time.Time       // when it is given back: until when it would have been valid
 	ctx      context.Context // of Lock.Context; may be nil
 	passed   bool            // no script has taken it for this hold
 	early    time.Time       // when a script first took it or passed it on; zero: it was passed on in memory
@@ -411,7 +412,7 @@ func (b *book) unlocking(h *hold, patience time.Duration) (valid bool) {
 		return false
 	}
 	b.promise3a(h)
-	h.over = true
+	h.over, h.deadline = true, time.Now().Add(h.lock.Remaining())
 	h.parts(func(name string, _ feature) {
 		b.of(name).of(h.mgr).gave = time.Now()
 		if h.struck || h.exempt && !b.w.recorded(name, h.mgr) {
@@ -454,9 +455,7 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	})
 	if errors.Is(err, lockmgr.ErrLeaseLost) {
 		h.met.add(lost)
-		if valid {
-			b.promise3b(h, h.end)
-		}
+		b.promise3b(h, h.end)
 	}
 	b.promise6b(h, valid, err)
 }

@@ -49,7 +49,8 @@ func (b *book) watchHold(h *hold, now time.Time) {
 	}
 }
 
-// mayLose reports whether anything explains a loss.
+// mayLose reports whether anything explains a loss. Before the deadline, neither the network nor a
+// lease does.
 func (b *book) mayLose(h *hold, now time.Time) bool {
 	w := b.w
 	in := span{now.Add(-w.set.lease - sec), now}
@@ -57,10 +58,13 @@ func (b *book) mayLose(h *hold, now time.Time) bool {
 	h.parts(func(name string, _ feature) {
 		troubled = troubled || w.troubled(noPerm|badKey, h.host, name, in) || w.serverOf(name).tooFew(in)
 	})
-	return h.exempt || h.lease > 0 || h.bound > 0 || h.owner != nil && w.set.kinds&(fixed|long|hopeless|bounded) != 0 ||
-		h.kind == reader && w.set.kinds&(fixed|long|hopeless|bounded) != 0 || b.managers[h.mgr].closing || h.host.disturbed(in) || troubled ||
+	if h.exempt || b.managers[h.mgr].closing || troubled ||
 		w.set.acks > 0 && w.set.lease < h.leastLease() ||
-		w.set.acks > 0 && h.m.shared != nil // the other manager may keep the only connection of the pool
+		w.set.acks > 0 && h.m.shared != nil { // the other manager may keep the only connection of the pool
+		return true
+	}
+	early := now.Before(h.deadline)
+	return !early && (h.lease > 0 || h.bound > 0 || (h.owner != nil || h.kind == reader) && w.set.kinds&(fixed|long|hopeless|bounded) != 0 || h.host.disturbed(in))
 }
 
 func (b *book) watchRequests(p *pages, now time.Time) {
