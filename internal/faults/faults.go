@@ -74,6 +74,21 @@ func Do(t testing.TB, s *redistest.Server, args ...string) string {
 	return redistest.Must(s.Do(args...))(t)
 }
 
+// Info reads a number from INFO.
+func Info(t testing.TB, s *redistest.Server, section, field string) int {
+	t.Helper()
+	_, rest, found := strings.Cut(Do(t, s, "INFO", section), field+":")
+	require.True(t, found, field)
+	number, _, _ := strings.Cut(rest, "\r")
+	return redistest.Must(strconv.Atoi(number))(t)
+}
+
+// PTTL returns for how long a key lives. It is negative if there is no key, or the key has no end.
+func PTTL(t testing.TB, s *redistest.Server, key string) time.Duration {
+	t.Helper()
+	return time.Duration(redistest.Must(strconv.Atoi(Do(t, s, "PTTL", key)))(t)) * time.Millisecond
+}
+
 // Channel returns the channel of a lock. It does not ask the library, which may be wrong.
 func Channel(name string) string {
 	if strings.Contains(name, "{") {

@@ -64,7 +64,7 @@ func TestLease_KilledHolderIsSucceededAtItsEnd(t *testing.T) {
 	evals := s.Commands(t)["evalsha"]
 	victim.kill()
 	asked := time.Now()
-	left := pttl(t, s, "a")
+	left := faults.PTTL(t, s, "a")
 	require.Positive(t, left)
 	require.LessOrEqual(t, left, dying)
 

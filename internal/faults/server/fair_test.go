@@ -163,30 +163,24 @@ const eachWaits = 20 // requests of each of three managers
 // requests that wait join the queue again and are served.
 func TestFairQueue_FlushedAllAreServed(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	x := newFairLine(t, s, "a", dialThree(t, s, watched))
-	l := x.hold()
-	x.queue(eachWaits)
-	went := time.Now()
-	faults.Do(t, s, "FLUSHALL")
-	t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
-	x.requireServed()
-	x.requireNothingLeft()
-	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-}
-
-// The server restarts without its data: the same.
-func TestFairQueue_RestartWithoutDataAllAreServed(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := newFairLine(t, s, "a", dialThree(t, s, watched))
-	l := x.hold()
-	x.queue(eachWaits)
-	went := time.Now()
-	s.Restart()
-	requireNoticed(t, l, watched, went)
-	x.requireServed()
-	x.requireNothingLeft()
+	for what, forget := range map[string]func(*testing.T, *redistest.Server){
+		"FLUSHALL":               func(t *testing.T, s *redistest.Server) { faults.Do(t, s, "FLUSHALL") },
+		"a restart without data": func(_ *testing.T, s *redistest.Server) { s.Restart() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			x := newFairLine(t, s, "a", dialThree(t, s, watched))
+			l := x.hold()
+			x.queue(eachWaits)
+			went := time.Now()
+			forget(t, s)
+			t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
+			x.requireServed()
+			x.requireNothingLeft()
+			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+		})
+	}
 }
 
 // The server restarts with its data. It has kept the queue.
@@ -202,36 +196,6 @@ func TestFairQueue_RestartWithDataKeepsTheOrder(t *testing.T) {
 	x.requireWaits()
 	faults.Release(t, l)
 	x.requireInOrder()
-}
-
-// The server forgets its scripts all the time. The order is kept, and no command fails.
-func TestFairQueue_OnAServerThatForgetsScripts(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := newFairLine(t, s, "a", dialThree(t, s, steady))
-	l := x.hold()
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	go func() {
-		var err error
-		for err == nil {
-			select {
-			case <-stop:
-				stopped <- nil
-				return
-			default:
-				_, err = s.Do("SCRIPT", "FLUSH")
-			}
-		}
-		stopped <- err
-	}()
-	x.queue(eachWaits)
-	faults.Release(t, l)
-	x.requireInOrder()
-	close(stop)
-	require.NoError(t, <-stopped)
-	for _, m := range x.ms {
-		require.Zero(t, m.Stats().FailedScripts, "a script that is not there is no failure")
-	}
 }
 
 // deadline returns the deadline of a member of the queue.
@@ -270,8 +234,7 @@ func TestFairQueue_WithoutMemory(t *testing.T) {
 	}, "places are kept")
 	requireProlonged(t, l, other)
 	x.requireWaits()
-	faults.Release(t, other)
-	faults.Release(t, l)
+	faults.Release(t, other, l)
 	x.requireInOrder()
 	y.requireNothingLeft()
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")

@@ -3,7 +3,6 @@ package server_test
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,14 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-// infoNumber reads one figure of INFO.
-func infoNumber(t testing.TB, s *redistest.Server, section, field string) int {
-	t.Helper()
-	_, rest, found := strings.Cut(faults.Do(t, s, "INFO", section), field+":")
-	require.True(t, found)
-	return redistest.Must(strconv.Atoi(rest[:strings.IndexByte(rest, '\r')]))(t)
-}
 
 // A server without memory for another lock keeps those it has, for as long as they are wanted, and
 // takes every one of them back.
@@ -60,12 +51,10 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	require.Zero(t, faults.Count(w, faults.Always[lockmgr.EventRenewalFailed]))
 
 	// One after the other, and all at once: that may be other scripts.
-	confirmed := 0
 	var released []*futures.Future[struct{}]
 	for i, l := range held {
 		if i%4 == 0 {
 			faults.Release(t, l)
-			confirmed++
 		}
 	}
 	for i, l := range held {
@@ -75,12 +64,10 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	}
 	for i, f := range released {
 		redistest.Must(f.Await(faults.Patient(t)))(t, i)
-		confirmed++
 	}
-	require.Equal(t, len(held), confirmed)
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"))
 	require.Zero(t, m.Stats().Losses+m.Stats().Unreleased)
-	t.Logf("%d of %d locks released, %d renewals, none failed", confirmed, len(held), renewed)
+	t.Logf("%d locks released, %d renewals, none failed", len(held), renewed)
 	refusedFor(m, "lock0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	faults.Release(t, faults.Take(t, m, "lock0"))
@@ -107,8 +94,8 @@ func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 			faults.Do(t, s, "DEBUG", "POPULATE", "500", "filling", "4000")
 			hold("new")
 			went := time.Now()
-			faults.Do(t, s, "CONFIG", "SET", "maxmemory", strconv.Itoa(infoNumber(t, s, "memory", "used_memory")-800_000))
-			faults.Eventually(t, func() bool { return infoNumber(t, s, "stats", "evicted_keys") > 150 })
+			faults.Do(t, s, "CONFIG", "SET", "maxmemory", strconv.Itoa(faults.Info(t, s, "memory", "used_memory")-800_000))
+			faults.Eventually(t, func() bool { return faults.Info(t, s, "stats", "evicted_keys") > 150 })
 			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 
 			var kept []*lockmgr.Lock
@@ -127,9 +114,7 @@ func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
 				requireKept(t, m, kept...)
 			}
 			require.EqualValues(t, len(held)-len(kept), m.Stats().Losses)
-			for _, l := range kept {
-				faults.Release(t, l)
-			}
+			faults.Release(t, kept...)
 		})
 	}
 }

@@ -90,9 +90,7 @@ func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 		held[i] = faults.Await(t, next)
 	}
 	requireKept(t, other, held...)
-	for _, l := range held {
-		faults.Release(t, l)
-	}
+	faults.Release(t, held...)
 	close(stop)
 	require.NoError(t, <-stopped)
 	require.Zero(t, m.Stats().Losses+other.Stats().Losses)
