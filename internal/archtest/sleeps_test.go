@@ -42,8 +42,8 @@ var realSleeps = map[string]map[string]string{
 		"TestReadme_UnderLoad": "the patience of a caller",
 	},
 	"internal/faults/client": {
-		"moment":                            "a random moment at which a caller leaves",
-		"TestAnswer_SlowOneProlongsNoLease": "an answer takes long",
+		"moment":     "a random moment at which a caller leaves",
+		"slowAnswer": "an answer takes long",
 		"TestLock_StoppedHolderKnowsAtTheFirstLook": "a process is stopped for two leases",
 	},
 	"internal/faults/network": {

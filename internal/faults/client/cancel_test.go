@@ -30,6 +30,13 @@ type crowd struct {
 	wanted, cancelled, raced atomic.Int64
 }
 
+func newCrowd(left int, ms []*lockmgr.Manager, opts ...lockmgr.LockOption) *crowd {
+	c := &crowd{ms: ms, names: []string{"a", "b", "c"}, opts: opts}
+	c.inside = make([]atomic.Int32, len(c.names))
+	c.left.Store(int64(left))
+	return c
+}
+
 // moment waits for up to about a millisecond: from nothing at all over the time of a round trip to
 // that of some handoffs.
 func moment(rng *rand.Rand) {
@@ -139,13 +146,11 @@ func TestCancel_RandomCancelsOfFairLocksLeaveNothing(t *testing.T) {
 func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
 	s := redistest.Start(t)
 	gone := expired(t, s)
-	c := &crowd{names: []string{"a", "b", "c"}, opts: opts}
-	c.inside = make([]atomic.Int32, len(c.names))
-	c.left.Store(int64(*cancels))
-	for i := range 2 {
-		// The one keeps subscriptions for a while, the other drops them at once.
-		c.ms = append(c.ms, dial(t, s, lockmgr.Options{Linger: []time.Duration{-1, time.Millisecond}[i], PassCount: 8, PassTime: time.Millisecond}))
+	var ms []*lockmgr.Manager
+	for _, linger := range []time.Duration{-1, time.Millisecond} { // subscriptions go at once, or are kept for a while
+		ms = append(ms, dial(t, s, lockmgr.Options{Linger: linger, PassCount: 8, PassTime: time.Millisecond}))
 	}
+	c := newCrowd(*cancels, ms, opts...)
 	seed := rand.Uint64()
 	start := time.Now()
 	var g errgroup.Group
@@ -180,14 +185,7 @@ func TestClose_AmidCancelsLeavesNothing(t *testing.T) {
 	gone := expired(t, s)
 	for round := range 8 {
 		closing, staying := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-		callers := func(m *lockmgr.Manager) *crowd {
-			c := &crowd{ms: []*lockmgr.Manager{m}, names: []string{"a", "b", "c"}}
-			c.inside = make([]atomic.Int32, len(c.names))
-			c.left.Store(1 << 40)
-			return c
-		}
-		leave, stay := callers(closing), callers(staying)
-		stay.left.Store(400)
+		leave, stay := newCrowd(1<<40, []*lockmgr.Manager{closing}), newCrowd(400, []*lockmgr.Manager{staying})
 		var g, h errgroup.Group
 		for i := range 8 {
 			g.Go(func() error { return leave.live(rand.New(rand.NewPCG(uint64(round), uint64(i)))) })

@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"regexp"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +31,19 @@ func requireSentBefore(t *testing.T, l *lockmgr.Lock, sent time.Time, lease time
 	require.LessOrEqual(t, now.Add(left), sent.Add(usable(lease)), "an answer that was slow has moved the deadline")
 }
 
+// slowAnswer lets the server take slowly to answer the script that ask makes a manager send. It
+// returns an instant at which the script had been sent.
+func slowAnswer(t *testing.T, s *redistest.Server, ask func()) (sent time.Time) {
+	t.Helper()
+	resume := pause(t, s)
+	ask()
+	held(t, s, 1)
+	sent = time.Now()
+	time.Sleep(slowly)
+	resume()
+	return sent
+}
+
 // An answer that takes long stretches no lease: a first grant, a lock that was handed on and a
 // renewal are all good for as long as if it had come at once.
 func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
@@ -41,14 +52,9 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
 		m := dial(t, s, lockmgr.Options{})
-		resume := pause(t, s)
-		f := m.LockAsync("a")
-		held(t, s, 1)
-		sent := time.Now()
-		time.Sleep(slowly) // the answer takes so long
-		resume()
-		l := faults.Await(t, f)
-		requireSentBefore(t, l, sent, long)
+		var f *futures.Future[*lockmgr.Lock]
+		sent := slowAnswer(t, s, func() { f = m.LockAsync("a") })
+		requireSentBefore(t, faults.Await(t, f), sent, long)
 	})
 	t.Run("handoff", func(t *testing.T) {
 		t.Parallel()
@@ -56,12 +62,7 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 		m := dial(t, s, lockmgr.Options{})
 		first := faults.Take(t, m, "a")
 		f := m.LockAsync("a")
-		resume := pause(t, s)
-		first.UnlockAsync()
-		held(t, s, 1)
-		sent := time.Now()
-		time.Sleep(slowly)
-		resume()
+		sent := slowAnswer(t, s, func() { first.UnlockAsync() })
 		l := faults.Await(t, f)
 		require.Eventually(t, func() bool { return faults.Do(t, s, "HKEYS", "a") == l.HolderID() }, faults.Patience, time.Millisecond)
 		redistest.Must(m.Inspect(faults.Patient(t), "a"))(t) // goes when the handoff was dealt with
@@ -78,11 +79,7 @@ func TestAnswer_SlowOneProlongsNoLease(t *testing.T) {
 			}
 		}})
 		l := faults.Take(t, m, "a")
-		resume := pause(t, s)
-		held(t, s, 1) // the renewal
-		sent := time.Now()
-		time.Sleep(slowly)
-		resume()
+		sent := slowAnswer(t, s, func() {}) // of a renewal, which comes by itself
 		<-renewed
 		requireSentBefore(t, l, sent, lease)
 	})
@@ -115,30 +112,4 @@ func TestConnection_ClosedByNoImpatientCaller(t *testing.T) {
 	require.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b") == "0" && m.Stats().Pending == 0 }, faults.Patience, 5*time.Millisecond)
 	require.NoError(t, l.Unlock(faults.Patient(t)))
 	require.Contains(t, faults.Do(t, s, "CLIENT", "LIST"), "id="+before[1]+" ", "its connection is another one now")
-}
-
-// What keeps or gives back a lock does not queue behind a burst of requests.
-func TestUnlock_OvertakesABurst(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s, lockmgr.Options{})
-	l := faults.Take(t, m, "held")
-	resume := pause(t, s)
-	const burst = 20_000
-	var granted atomic.Int64
-	fs := make([]*futures.Future[*lockmgr.Lock], burst)
-	for i := range fs {
-		fs[i] = m.LockAsync(fmt.Sprint("burst:", i))
-		fs[i].OnDone(func(*lockmgr.Lock, error) { granted.Add(1) })
-	}
-	require.Eventually(t, func() bool { return m.Stats().Scripts >= burst }, faults.Patience, time.Millisecond)
-	before := make(chan int64, 1)
-	l.UnlockAsync().OnDone(func(struct{}, error) { before <- granted.Load() }) // callbacks run in the order of the results
-	require.Eventually(t, func() bool { return m.Stats().Scripts > burst }, faults.Patience, time.Millisecond)
-	resume()
-	// Some batches of 256 may be on their way already.
-	require.Less(t, <-before, int64(burst/4))
-	for _, f := range fs {
-		faults.Await(t, f)
-	}
 }

@@ -3,11 +3,7 @@
 package client
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -31,17 +27,9 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			s := redistest.Start(t)
 			f := faults.FairLock{Name: "f"}
 			m := dial(t, s, lockmgr.Options{})
-			patient := faults.Patient(t)
-			first := redistest.Must(m.Lock(patient, "f", lockmgr.Fair()))(t)
+			first := faults.Take(t, m, "f", lockmgr.Fair())
 
-			exe := redistest.Must(os.Executable())(t)
-			cmd := exec.Command(exe)
-			cmd.Env = append(os.Environ(), waiterEnv+"="+s.Addr())
-			cmd.Stderr = os.Stderr
-			out := redistest.Must(cmd.StdoutPipe())(t)
-			require.NoError(t, cmd.Start())
-			hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
-			t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			cmd, _, line := startSelf(t, waiterEnv+"="+s.Addr())
 			f.AwaitWaiting(t, s, waiters)
 
 			behind := []*futures.Future[*lockmgr.Lock]{m.LockAsync("f", lockmgr.Fair()), m.LockAsync("f", lockmgr.Fair())}
@@ -57,32 +45,23 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 				require.True(t, state.Stopped())
 			}
 			begin := time.Now()
-			require.NoError(t, first.Unlock(patient))
-			l := redistest.Must(behind[0].Await(patient))(t)
+			faults.Release(t, first)
+			l := faults.Await(t, behind[0])
 			require.Less(t, time.Since(begin), faults.PlaceTime, "a place that was served in vain ends before")
-			select {
-			case <-behind[1].Done():
-				t.Error("both were granted")
-			default:
-			}
+			require.False(t, faults.Settled(behind[1]), "both were granted")
 			if !killed {
-				lines := bufio.NewReader(out)
 				require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 				f.AwaitWaiting(t, s, 1+waiters)
-				require.NoError(t, l.Unlock(patient))
-				l = redistest.Must(behind[1].Await(patient))(t)
-				require.NoError(t, l.Unlock(patient))
+			}
+			faults.Release(t, l)
+			faults.Release(t, faults.Await(t, behind[1]))
+			if !killed {
 				for i := range waiters {
-					line := redistest.Must(lines.ReadString('\n'))(t)
-					require.Equal(t, fmt.Sprintf("granted %d true", i), strings.TrimSpace(line))
+					require.Equal(t, fmt.Sprintf("granted %d true", i), line())
 				}
 				require.NoError(t, cmd.Wait())
-			} else {
-				require.NoError(t, l.Unlock(patient))
-				l = redistest.Must(behind[1].Await(patient))(t)
-				require.NoError(t, l.Unlock(patient))
 			}
-			require.NoError(t, m.Close(patient))
+			require.NoError(t, m.Close(faults.Patient(t)))
 			require.Empty(t, f.Left(t, s))
 		})
 	}

@@ -56,9 +56,7 @@ func TestLease_BindsCallersWhoNeverUnlock(t *testing.T) {
 		require.False(t, v.from.Before(valid[i].to), "two holders for %v", valid[i].to.Sub(v.from))
 	}
 	require.EqualValues(t, 2*callers, m.Stats().Losses+other.Stats().Losses)
-	// One that comes later needs no help of theirs.
-	l := faults.Take(t, m, "a")
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, faults.Take(t, m, "a")) // needs no help of theirs
 }
 
 // A handle gives its lock back once, however many try at the same time: one of them succeeds, the
@@ -93,33 +91,9 @@ func TestUnlock_TwiceIsHarmless(t *testing.T) {
 		}
 		require.True(t, l.Valid())
 		require.ErrorIs(t, first.Err(), lockmgr.ErrNotHeld)
-		select {
-		case <-first.Lost():
-			require.FailNow(t, "an unlock is no loss")
-		default:
-		}
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		require.False(t, faults.Closed(first.Lost()), "an unlock is no loss")
+		faults.Release(t, l)
 	}
-}
-
-// losses are the ways to lose a lock; all but the last leave another holder.
-var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (lost, next *lockmgr.Lock){
-	"its lease ended": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l := faults.Take(t, m, "a", lockmgr.FixedLease(50*time.Millisecond))
-		next := faults.Take(t, other, "a")
-		return l, next
-	},
-	"it was forced open": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l := faults.Take(t, m, "a")
-		redistest.Must(m.ForceUnlock(faults.Patient(t), "a"))(t)
-		next := faults.Take(t, other, "a")
-		return l, next
-	},
-	"another of its manager has it": func(t *testing.T, s *redistest.Server, m, other *lockmgr.Manager) (*lockmgr.Lock, *lockmgr.Lock) {
-		l := faults.Take(t, m, "a", lockmgr.FixedLease(50*time.Millisecond))
-		next := faults.Take(t, m, "a")
-		return l, next
-	},
 }
 
 // A handle whose lock is lost releases nothing and extends nothing; it says that it was lost, to
@@ -127,10 +101,23 @@ var losses = map[string]func(t *testing.T, s *redistest.Server, m, other *lockmg
 func TestHandle_StaleTouchesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for what, lose := range losses {
+	soon := []lockmgr.LockOption{lockmgr.FixedLease(50 * time.Millisecond)}
+	for what, tt := range map[string]struct {
+		opts   []lockmgr.LockOption
+		forced bool
+		here   bool // the next holder is of the same manager
+	}{
+		"its lease ended":               {opts: soon},
+		"it was forced open":            {forced: true},
+		"another of its manager has it": {opts: soon, here: true},
+	} {
 		t.Run(what, func(t *testing.T) {
 			m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-			l, next := lose(t, s, m, other)
+			l := faults.Take(t, m, "a", tt.opts...)
+			if tt.forced {
+				redistest.Must(m.ForceUnlock(faults.Patient(t), "a"))(t)
+			}
+			next := faults.Take(t, map[bool]*lockmgr.Manager{true: m, false: other}[tt.here], "a")
 			require.Eventually(t, func() bool { return l.Err() != nil }, faults.Patience, time.Millisecond)
 			require.False(t, l.Valid())
 			require.Zero(t, l.Remaining())
@@ -195,10 +182,9 @@ func TestMessage_ForgedGrantsNothing(t *testing.T) {
 			require.ErrorIs(t, err, futures.ErrPending, "%q", payload)
 		}
 	}
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, l)
 	for _, f := range fs {
-		l := faults.Await(t, f)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Release(t, faults.Await(t, f))
 	}
 }
 
@@ -216,8 +202,7 @@ func TestUnlock_InTheGapIsNotMissed(t *testing.T) {
 		require.Eventually(t, func() bool { return m.Stats().Wakes > 0 }, faults.Patience, time.Millisecond)
 		redistest.Must(m.Inspect(faults.Patient(t), "a"))(t) // behind the try that the confirmation has caused
 		atOnce(t, s, "CLIENT KILL TYPE pubsub", "DEL a", "PUBLISH "+faults.Channel("a")+" 0")
-		l := faults.Await(t, f)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Release(t, faults.Await(t, f))
 		faults.AwaitSubscribed(t, s, "a", 0)
 	}
 }

@@ -23,16 +23,10 @@ const stoppedLease = 600 * time.Millisecond
 // of an unlock.
 func beHolder() {
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{os.Getenv(holderEnv)}}, lockmgr.Options{Lease: stoppedLease, CommandTimeout: stoppedLease / 4})
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	orExit(err)
 	watched, err1 := m.Lock(ctx, "watched")
 	fixed, err2 := m.Lock(ctx, "fixed", lockmgr.FixedLease(stoppedLease))
-	if err := errors.Join(err1, err2); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	orExit(errors.Join(err1, err2))
 	locks := []*lockmgr.Lock{watched, fixed}
 	last := time.Now()
 	fmt.Println("holding") // it may be stopped from here on
@@ -60,9 +54,14 @@ func beHolder() {
 	for _, l := range locks {
 		fmt.Printf("%s lost=%v\n", l.Name(), errors.Is(l.Unlock(ctx), lockmgr.ErrLeaseLost))
 	}
-	if err := m.Close(ctx); err != nil {
+	orExit(m.Close(ctx))
+	os.Exit(0)
+}
+
+// orExit ends a process that can't go on.
+func orExit(err error) {
+	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }

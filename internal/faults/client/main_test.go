@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +111,7 @@ func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 func requireNothingLeft(t testing.TB, s *redistest.Server) {
 	t.Helper()
 	requireEmpty(t, s)
-	require.Zero(t, stat(t, s, "stats", "expired_keys"), "keys were left until they expired")
+	require.Zero(t, faults.Info(t, s, "stats", "expired_keys"), "keys were left until they expired")
 }
 
 // requireEmpty checks what Redis has after all managers were closed: nothing.
@@ -153,13 +152,4 @@ func expired(t testing.TB, s *redistest.Server) (locks func() []string) {
 			}
 		}
 	}
-}
-
-// stat reads a number from INFO.
-func stat(t testing.TB, s *redistest.Server, section, name string) int {
-	t.Helper()
-	_, rest, ok := strings.Cut(faults.Do(t, s, "INFO", section), name+":")
-	require.True(t, ok, name)
-	text, _, _ := strings.Cut(rest, "\r\n")
-	return redistest.Must(strconv.Atoi(text))(t)
 }

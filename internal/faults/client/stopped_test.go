@@ -19,26 +19,28 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
+// startSelf starts the test binary with a variable that makes it something else. line returns the
+// next line that the process prints. The process is killed when the test ends, or hangs.
+func startSelf(t *testing.T, env string) (cmd *exec.Cmd, in io.Writer, line func() string) {
+	t.Helper()
+	cmd = exec.Command(redistest.Must(os.Executable())(t))
+	cmd.Env = append(os.Environ(), env)
+	cmd.Stderr = os.Stderr
+	in = redistest.Must(cmd.StdinPipe())(t)
+	lines := bufio.NewReader(redistest.Must(cmd.StdoutPipe())(t))
+	require.NoError(t, cmd.Start())
+	hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd, in, func() string { return strings.TrimSpace(redistest.Must(lines.ReadString('\n'))(t)) }
+}
+
 // A process that was stopped for longer than its lease knows at the first look that it holds
 // nothing: the server, which is stopped as well by then, has no part in it. Its late unlock does
 // not touch whoever has the lock now.
 func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	exe := redistest.Must(os.Executable())(t)
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), holderEnv+"="+s.Addr())
-	cmd.Stderr = os.Stderr
-	in := redistest.Must(cmd.StdinPipe())(t)
-	out := redistest.Must(cmd.StdoutPipe())(t)
-	require.NoError(t, cmd.Start())
-	hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
-	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	lines := bufio.NewReader(out)
-	line := func() string {
-		text := redistest.Must(lines.ReadString('\n'))(t)
-		return strings.TrimSpace(text)
-	}
+	cmd, in, line := startSelf(t, holderEnv+"="+s.Addr())
 	require.Equal(t, "holding", line())
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
@@ -59,5 +61,5 @@ func TestLock_StoppedHolderKnowsAtTheFirstLook(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.True(t, l.Valid())
 	require.Equal(t, record, faults.Do(t, s, "HGETALL", "watched"))
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, l)
 }

@@ -20,25 +20,16 @@ const waiters = 3
 // beWaiter waits for the lock three times, and says whenever it has it.
 func beWaiter() {
 	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{os.Getenv(waiterEnv)}}, lockmgr.Options{})
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	orExit(err)
 	var all []*futures.Future[*lockmgr.Lock]
 	for range waiters {
 		all = append(all, m.LockAsync("f", lockmgr.Fair()))
 	}
 	for i, f := range all {
 		l, err := f.Await(ctx)
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+		orExit(err)
 		fmt.Println("granted", i, l.Valid())
-		if err := l.Unlock(ctx); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+		orExit(l.Unlock(ctx))
 	}
 	_ = m.Close(ctx)
 	os.Exit(0)
