@@ -45,7 +45,7 @@ type World struct {
 // manager was closed, the function that listen returned compares what they were told with the
 // counts.
 func Each(t *testing.T, listen func(t *testing.T, o *lockmgr.Options) (told func(m *lockmgr.Manager, want Counts))) {
-	for _, way := range Ways() {
+	for _, way := range ways() {
 		t.Run(way.Name, func(t *testing.T) {
 			t.Parallel()
 			w := &World{T: t, Server: redistest.Start(t).Unrestricted()}
@@ -65,8 +65,8 @@ func Each(t *testing.T, listen func(t *testing.T, o *lockmgr.Options) (told func
 	}
 }
 
-// Ways returns all ways.
-func Ways() []Way {
+// ways returns all ways.
+func ways() []Way {
 	return []Way{
 		{Name: "unlocked", Counts: Counts{Granted: 1, Unlocked: 1}, Run: func(w *World) {
 			w.unlocks(w.lock())
@@ -94,12 +94,7 @@ func Ways() []Way {
 			w.finds(again, lockmgr.ErrLeaseLost)
 			w.finds(l, lockmgr.ErrLeaseLost)
 		}},
-		{Name: "found by Unlock", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
-			l := w.lock()
-			w.remove("a:1")
-			w.finds(l, lockmgr.ErrLeaseLost)
-			faults.AwaitLost(w, l)
-		}},
+		foundByUnlock("found by Unlock"),
 		{Name: "found by the Unlock of a re-entry", Counts: Counts{Granted: 1, Reentered: 1, Unlocked: 1, Lost: 1}, Run: func(w *World) {
 			l, again := w.reentered()
 			w.remove("a:1")
@@ -113,16 +108,8 @@ func Ways() []Way {
 			})
 			require.ErrorIs(w, err, lockmgr.ErrLeaseLost)
 		}},
-		{Name: "found by Unlock with KeepFor", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
-			l := w.lock(lockmgr.KeepFor(time.Hour))
-			w.remove("a:1")
-			w.finds(l, lockmgr.ErrLeaseLost)
-		}},
-		{Name: "found by the Unlock of a fair lock", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
-			l := w.lock(lockmgr.Fair())
-			w.remove("a:1")
-			w.finds(l, lockmgr.ErrLeaseLost)
-		}},
+		foundByUnlock("found by Unlock with KeepFor", lockmgr.KeepFor(time.Hour)),
+		foundByUnlock("found by the Unlock of a fair lock", lockmgr.Fair()),
 		{Name: "found by the Unlock of the last reader", Counts: Counts{Granted: 2, Unlocked: 1, Lost: 1}, Run: func(w *World) {
 			one, two := w.lock(lockmgr.Shared()), w.lock(lockmgr.Shared())
 			w.remove("a:1")
@@ -135,11 +122,7 @@ func Ways() []Way {
 			faults.AwaitLost(w, one)
 			faults.AwaitLost(w, two)
 		}},
-		{Name: "a writer", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
-			l := w.lock(lockmgr.Exclusive())
-			w.remove("a:1")
-			w.finds(l, lockmgr.ErrLeaseLost)
-		}},
+		foundByUnlock("found by the Unlock of a writer", lockmgr.Exclusive()),
 		{Name: "the record is of another", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
 			l := w.lock()
 			w.remove("a:1")
@@ -243,6 +226,16 @@ func Ways() []Way {
 			faults.Eventually(w, func() bool { return w.Stats().Locks == 0 })
 		}},
 	}
+}
+
+// foundByUnlock is a way in which Unlock finds that the record is gone.
+func foundByUnlock(name string, opts ...lockmgr.LockOption) Way {
+	return Way{Name: name, Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+		l := w.lock(opts...)
+		w.remove("a:1")
+		w.finds(l, lockmgr.ErrLeaseLost)
+		faults.AwaitLost(w, l)
+	}}
 }
 
 func (w *World) lock(opts ...lockmgr.LockOption) *lockmgr.Lock {
