@@ -110,6 +110,6 @@ func TestConnection_ClosedByNoImpatientCaller(t *testing.T) {
 	}
 	resume()
 	require.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b") == "0" && m.Stats().Pending == 0 }, faults.Patience, 5*time.Millisecond)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, l)
 	require.Contains(t, faults.Do(t, s, "CLIENT", "LIST"), "id="+before[1]+" ", "its connection is another one now")
 }

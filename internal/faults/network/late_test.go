@@ -2,7 +2,6 @@ package network
 
 import (
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -28,12 +26,6 @@ func runLate(t testing.TB, r *faultproxy.Rule) {
 	faults.AwaitClosed(t, r.GivenUp(), "the client gave the connection up")
 	r.Release()
 	faults.AwaitClosed(t, r.Delivered(), "the command ran late")
-}
-
-func pttl(t testing.TB, s *redistest.Server, name string) time.Duration {
-	t.Helper()
-	ms := redistest.Must(strconv.Atoi(faults.Do(t, s, "PTTL", name)))(t)
-	return time.Duration(ms) * time.Millisecond
 }
 
 // lateOptions give a lease that no test lives to see the end of.
@@ -68,7 +60,7 @@ func TestRelease_LateLeavesALaterHoldOfItsOwner(t *testing.T) {
 			require.True(t, second.Valid())
 			require.Equal(t, second.HolderID()+"\n1", faults.Do(t, s, "HGETALL", what))
 			require.NotEqual(t, first.HolderID(), second.HolderID(), "a number is used for one hold only")
-			require.NoError(t, second.Unlock(faults.Patient(t)))
+			faults.Release(t, second)
 			requireNothingLeft(t, s, what, m, other)
 		})
 	}
@@ -83,7 +75,7 @@ func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 		"granted by its retry": func(t *testing.T, m *lockmgr.Manager, name string, _ *faultproxy.Rule) {
 			l := faults.Await(t, m.LockAsync(name, lockmgr.FixedLease(24*time.Hour)))
 			require.Eventually(t, func() bool { return l.Remaining() > time.Hour }, faults.Patience, time.Millisecond, "the renewal sets the long lease")
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+			faults.Release(t, l)
 		},
 		"cancelled": func(t *testing.T, m *lockmgr.Manager, name string, late *faultproxy.Rule) {
 			f := m.LockAsync(name, lockmgr.FixedLease(24*time.Hour))
@@ -105,9 +97,8 @@ func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 			require.Equal(t, "0", faults.Do(t, s, "EXISTS", what))
 
 			runLate(t, late)
-			require.LessOrEqual(t, pttl(t, s, what), lease)
-			l := faults.Await(t, other.LockAsync(what))
-			require.NoError(t, l.Unlock(faults.Patient(t)))
+			require.LessOrEqual(t, faults.PTTL(t, s, what), lease)
+			faults.Release(t, faults.Await(t, other.LockAsync(what)))
 			requireNothingLeft(t, s, what, m, other)
 		})
 	}
@@ -122,7 +113,7 @@ func TestForceUnlock_LateLeavesALaterHold(t *testing.T) {
 	_, err := admin.ForceUnlock(faults.Patient(t), "a")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable, "nobody knows whether it runs")
 	require.True(t, seen.Valid())
-	require.NoError(t, seen.Unlock(faults.Patient(t)))
+	faults.Release(t, seen)
 
 	later := faults.Await(t, other.LockAsync("a"))
 	runLate(t, late)
@@ -132,6 +123,6 @@ func TestForceUnlock_LateLeavesALaterHold(t *testing.T) {
 		return !errors.Is(err, lockmgr.ErrUnavailable)
 	}, "the server answers")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	require.NoError(t, later.Unlock(faults.Patient(t)))
+	faults.Release(t, later)
 	requireNothingLeft(t, s, "a", admin, other)
 }

@@ -121,7 +121,7 @@ func TestOwnConnection_Faults(t *testing.T) {
 					l := faults.Await(t, m.LockAsync(name))
 					_, err := other.TryLock(faults.Patient(t), name)
 					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-					require.NoError(t, l.Unlock(faults.Patient(t)))
+					faults.Release(t, l)
 				})
 				next := faults.Await(t, other.LockAsync(name))
 				if what == "late" {
@@ -129,7 +129,7 @@ func TestOwnConnection_Faults(t *testing.T) {
 				}
 				r.Release()
 				require.NoError(t, next.Extend(faults.Patient(t), time.Second), "a late command took the lock away")
-				require.NoError(t, next.Unlock(faults.Patient(t)))
+				faults.Release(t, next)
 				awaitOwn(t, p, m)
 				requireNothingLeft(t, s, name, m, other)
 			})
@@ -168,8 +168,7 @@ func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 	own := awaitOwn(t, p, m)
 	own.Cut()
 	time.Sleep(300 * time.Millisecond) // the pause after which a connection is not trusted
-	l := redistest.Must(m.TryLock(faults.Patient(t), "a"))(t)
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, redistest.Must(m.TryLock(faults.Patient(t), "a"))(t))
 	awaitOwn(t, p, m)
 }
 
@@ -183,12 +182,11 @@ func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
 	// Nobody else is renewed: a lease lasts no longer than three renewals.
 	for before, end := m.Stats().Renewals, time.Now().Add(faults.Patience); m.Stats().Renewals < before+4; {
 		require.True(t, time.Now().Before(end), "the lock is not renewed")
-		l := take(t, m, "a")
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Release(t, take(t, m, "a"))
 	}
 	require.NoError(t, held.Err())
 	require.True(t, held.Valid())
-	require.NoError(t, held.Unlock(faults.Patient(t)))
+	faults.Release(t, held)
 }
 
 // The client's own time-out for writes does not cut a command short.
@@ -200,8 +198,7 @@ func TestOwnConnection_SlowServer(t *testing.T) {
 	strike(t, func() *faultproxy.Rule {
 		return p.On(script(t, "acquire").OnConn(awaitOwn(t, p, m)).Nth(1)).DelayReply(timeout)
 	}, func() {
-		l := redistest.Must(m.TryLock(faults.Patient(t), "a"))(t)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Release(t, redistest.Must(m.TryLock(faults.Patient(t), "a"))(t))
 	})
 }
 
@@ -240,8 +237,7 @@ func TestOwnConnection_HasNoReader(t *testing.T) {
 	}
 	quiet := 0 // looks in a row
 	require.Eventually(t, func() bool {
-		l := take(t, m, "a")
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Release(t, take(t, m, "a"))
 		time.Sleep(time.Millisecond) // for a reader to come back to its read
 		if yes, no := reading(); yes > 0 && no == 1 {
 			quiet++
@@ -256,14 +252,12 @@ func TestOwnConnection_HasNoReader(t *testing.T) {
 func TestOwnConnection_Refused(t *testing.T) {
 	_, p := startProxied(t)
 	m := dialBy(t, calm(p.Addr()), lockmgr.Options{Linger: -1})
-	l := take(t, m, "a")
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, take(t, m, "a"))
 	r := p.On(faultproxy.Command("HELLO")).EditReply(func(faultproxy.Cmd, []byte) []byte {
 		return []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 	})
 	for after := 0; after < 200; {
-		l := redistest.Must(m.TryLock(faults.Patient(t), "a"))(t)
-		require.NoError(t, l.Unlock(faults.Patient(t)))
+		faults.Release(t, redistest.Must(m.TryLock(faults.Patient(t), "a"))(t))
 		if r.Count() > 0 {
 			after++
 		}
@@ -317,8 +311,7 @@ func TestOwnConnection_Credentials(t *testing.T) {
 			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 		}
 	}
-	l = take(t, m, "a")
-	require.NoError(t, l.Unlock(faults.Patient(t)))
+	faults.Release(t, take(t, m, "a"))
 }
 
 // A readConn knows whether somebody reads from it.

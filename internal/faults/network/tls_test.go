@@ -87,8 +87,7 @@ func TestTLS_BadCertificateIsRefusedAtOnce(t *testing.T) {
 			require.Less(t, time.Since(start), faults.Patience)
 			if tt.says == "" {
 				require.NoError(t, err)
-				l := faults.Take(t, m, "a")
-				require.NoError(t, l.Unlock(faults.Patient(t)))
+				faults.Release(t, faults.Take(t, m, "a"))
 				require.NoError(t, m.Close(faults.Patient(t)))
 				return
 			}
