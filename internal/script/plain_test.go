@@ -158,33 +158,6 @@ func TestScript_LateCopies(t *testing.T) {
 	})
 }
 
-// Tokens may be skipped but never come twice, however often a script is repeated.
-func TestScript_TokensRise(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		newest := 0
-		// given checks that a range of n tokens begins after all others.
-		given := func(n int, reply string) {
-			t.Helper()
-			quoted := strings.Split(reply, `"`) // the last token is in quotes
-			require.Len(t, quoted, 3, reply)
-			last := redistest.Must(strconv.Atoi(quoted[1]))(t)
-			require.Greater(t, last-n+1, newest)
-			newest = last
-		}
-		keys := []string{theLock, theCounter}
-		for i := range 50 {
-			me, next := fmt.Sprintf("me:%d", i), fmt.Sprintf("me:%d", i+1)
-			for range 1 + i%3 { // the answer was lost
-				given(2, s.eval(t, s.wire, "acquire", keys, []string{"30000", "2", me}))
-			}
-			for range 1 + i%2 {
-				given(3, s.eval(t, s.wire, "transfer", keys, []string{"30000", "3", next, me}))
-			}
-			require.Equal(t, "0", s.eval(t, s.wire, "release", keys[:1], []string{me, next}))
-		}
-	})
-}
-
 var digits = regexp.MustCompile(`\d+`)
 
 // A script for many locks does for each what the script for one does, whatever was done before. The

@@ -77,27 +77,6 @@ func severalChannels() (all []string) {
 	return all
 }
 
-// A set that gathers takes over what it has gathered, try by try, and holds all of it with the full
-// lease once it has got the rest.
-func TestScript_SeveralGathersAndAcquires(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *scriptServer) {
-		run := func(script, args string) string { return s.call(t, s.wire, script, args) }
-		s.prepare(t, "plain a you:1; write b you:1")
-		require.Equal(t, "[1 20000]", run("several_acquire", "30000 10000 0 plain write read me:1"))
-		s.do(t, "DEL", "a")
-		require.Equal(t, "[2 20000]", run("several_acquire", "30000 10000 0 plain write read me:2 me:1"))
-		s.requireState(t, `a: me:2=1 for 10000; b: mode=write you:1:write=1 for 20000`)
-		require.Equal(t, "[1 10000]", run("several_acquire", "30000 0 0 plain write read you:2"), "another manager waits")
-		s.do(t, "DEL", "b")
-		require.Equal(t, "nil", run("several_acquire", "30000 10000 0 plain write read me:3 me:2"))
-		s.requireState(t, strings.ReplaceAll(allOfMe1, "me:1", "me:3"))
-		require.Equal(t, "nil", run("several_release", "plain write read me:1 me:2"), "a late copy")
-		require.Equal(t, "[1 30000]", run("several_acquire", "30000 0 0 plain write read me:2 me:1"), "a late copy")
-		require.Equal(t, "0", run("several_renew", "50000 me:2 plain write read"), "a late copy")
-		s.requireState(t, strings.ReplaceAll(allOfMe1, "me:1", "me:3"))
-	})
-}
-
 // A release returns the most subscribers that one of its messages has reached.
 func TestScript_SeveralSubscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {

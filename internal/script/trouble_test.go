@@ -35,34 +35,21 @@ func TestScript_HolderAsksWithoutMemory(t *testing.T) {
 	s := realScripts(t)
 	x := fairLine{Manager: "a", ID: 1, LifeMs: fairLife, Before: 2, Pass: true, Number: 2, Others: []uint64{1}}
 	for _, holder := range []string{"a:1", "a:2"} {
-		for script, take := range map[string]func() string{
-			"acquire": func() string {
-				return s.eval(t, s.wire, "acquire", []string{theLock, theCounter}, []string{"30000", "1", "a:2", "a:1"})
-			},
-			"transfer": func() string {
-				return s.eval(t, s.wire, "transfer", []string{theLock, theCounter}, []string{"30000", "1", "a:2", "a:1"})
-			},
-			"readwrite_transfer": func() string {
-				return s.eval(t, s.wire, "readwrite_transfer", []string{theLock, theCounter}, []string{"write", "30000", "1", "a:2", "a:1"})
-			},
-			"readwrite_acquire": func() string {
-				return s.eval(t, s.wire, "readwrite_acquire", []string{theLock, theCounter}, []string{"write", "30000", "1", "a:2", "a:1"})
-			},
-			"fair_acquire":  func() string { return s.runFair(t, s.wire, "fair_acquire", x, 10000, 1) },
-			"fair_transfer": func() string { return s.runFair(t, s.wire, "fair_transfer", x, 10000, 1) },
+		for script, args := range map[string]string{
+			"acquire": "30000 1 a:2 a:1", "readwrite_acquire": "write 30000 1 a:2 a:1", "fair_acquire": "",
+			"transfer": "30000 1 a:2 a:1", "readwrite_transfer": "write 30000 1 a:2 a:1", "fair_transfer": "",
 		} {
-			key, field := theLock, holder
+			key, fields := theLock, []string{holder, "1"}
+			take := func() string { return s.call(t, s.wire, script, args) }
 			switch {
 			case strings.HasPrefix(script, "readwrite"):
-				field += ":write"
-			case strings.HasPrefix(script, "fair"):
-				key, field = fairKeys.Lock, holder+":f"
+				fields = []string{"mode", "write", holder + ":write", "1"}
+			case args == "":
+				key, fields = fairKeys.Lock, []string{holder + ":f", "1"}
+				take = func() string { return s.runFair(t, s.wire, script, x, 10000, 1) }
 			}
 			s.prepare(t, "")
-			s.do(t, "HSET", key, field, "1")
-			if strings.HasPrefix(script, "readwrite") {
-				s.do(t, "HSET", key, "mode", "write")
-			}
+			s.do(t, append([]string{"HSET", key}, fields...)...)
 			s.fill(t, true)
 			require.Contains(t, take(), `"1"`, "%s %s: the token", script, holder)
 			require.Contains(t, s.show(s.do(t, "HKEYS", key)), "a:2", "%s %s", script, holder)
