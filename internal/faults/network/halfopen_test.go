@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -56,35 +57,29 @@ func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 
 // Waiters of a manager that was cut off get the lock when the network is back.
 func TestWaiter_ServedAfterABlackHole(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, fault := range map[string]func(*faultproxy.Proxy){
+	eachFault(t, map[string]func(*faultproxy.Proxy){
 		"half-open": (*faultproxy.Proxy).BlackHole, "stalled": (*faultproxy.Proxy).Stall,
 		"refused": func(p *faultproxy.Proxy) { p.Refuse(); p.Cut() },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := faultproxy.Start(t, s.Addr())
-			options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
-			m := dial(t, p.Addr(), options)
-			var held beliefs
-			l := faults.Take(t, m, what)
-			first := held.begin(l)
-			f, g := m.LockAsync(what), m.LockAsync(what, lockmgr.FixedLease(time.Hour))
-			fault(p)
-			first.lookUntil(nil)
-			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-			p.Heal()
-			l = faults.Await(t, f)
-			held.begin(l).look()
-			faults.Release(t, l)
-			l = faults.Await(t, g)
-			held.begin(l).look()
-			faults.Release(t, l)
-			held.requireApart(t)
-			requireNothingLeft(t, s, what, m)
-		})
-	}
+	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault func(*faultproxy.Proxy)) {
+		options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
+		m := dial(t, p.Addr(), options)
+		var held beliefs
+		l := faults.Take(t, m, what)
+		first := held.begin(l)
+		f, g := m.LockAsync(what), m.LockAsync(what, lockmgr.FixedLease(time.Hour))
+		fault(p)
+		first.lookUntil(nil)
+		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+		p.Heal()
+		l = faults.Await(t, f)
+		held.begin(l).look()
+		faults.Release(t, l)
+		l = faults.Await(t, g)
+		held.begin(l).look()
+		faults.Release(t, l)
+		held.requireApart(t)
+		requireNothingLeft(t, s, what, m)
+	})
 }
 
 // sends are the times at which renewals and grants were seen on their way to the server: no earlier
@@ -110,96 +105,84 @@ func (s *sends) last() time.Duration {
 // A deadline counts from a send. Whatever the reply to a renewal goes through, the lease ends no
 // later than if it had come at once.
 func TestRenewal_LateReplyNeverProlongsALease(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, fault := range map[string]func(p *faultproxy.Proxy, m faultproxy.Match){
+	eachFault(t, map[string]func(p *faultproxy.Proxy, m faultproxy.Match){
 		"slow":     func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m).DelayReply(timeout / 2) },
 		"too slow": func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m.Nth(1)).DelayReply(timeout + timeout/2) },
 		"repeated": func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m).RepeatCommand() },
 		"late":     func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m).DelayCommand(timeout / 2) },
 		"lost":     func(p *faultproxy.Proxy, m faultproxy.Match) { p.On(m.Nth(1)).LoseReplyAndCut() },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := faultproxy.Start(t, s.Addr())
-			seen, sent := faults.NewWitness(), &sends{}
-			m := dial(t, p.Addr(), lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.Observe})
-			p.On(script(t, "acquire").Where(sent.see)).Observe()
-			p.On(script(t, "renew").Where(sent.see)).Observe()
-			fault(p, script(t, "renew"))
-			l := faults.Take(t, m, what)
-			// Sampled in the background, so that no moment is left out.
-			stop := make(chan struct{})
-			worst := time.Duration(-1 << 62)
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				for {
-					at := now()
-					if left := l.Remaining(); left > 0 {
-						worst = max(worst, at+left-(sent.last()+lease-lease/100-2*time.Millisecond))
-					}
-					select {
-					case <-stop:
-						return
-					case <-time.After(200 * time.Microsecond):
-					}
+	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault func(p *faultproxy.Proxy, m faultproxy.Match)) {
+		seen, sent := faults.NewWitness(), &sends{}
+		m := dial(t, p.Addr(), lockmgr.Options{Lease: lease, CommandTimeout: timeout, Observer: seen.Observe})
+		p.On(script(t, "acquire").Where(sent.see)).Observe()
+		p.On(script(t, "renew").Where(sent.see)).Observe()
+		fault(p, script(t, "renew"))
+		l := faults.Take(t, m, what)
+		// Sampled in the background, so that no moment is left out.
+		stop := make(chan struct{})
+		worst := time.Duration(-1 << 62)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				at := now()
+				if left := l.Remaining(); left > 0 {
+					worst = max(worst, at+left-(sent.last()+lease-lease/100-2*time.Millisecond))
 				}
-			})
-			held := faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
-			close(stop)
-			wg.Wait()
-			require.LessOrEqual(t, worst, time.Duration(0), "the deadline is later than its send allows")
-			if held {
-				faults.Release(t, l)
+				select {
+				case <-stop:
+					return
+				case <-time.After(200 * time.Microsecond):
+				}
 			}
 		})
-	}
+		held := faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
+		close(stop)
+		wg.Wait()
+		require.LessOrEqual(t, worst, time.Duration(0), "the deadline is later than its send allows")
+		if held {
+			faults.Release(t, l)
+		}
+	})
 }
 
 // Replies that come when the lease is over give nothing back.
 func TestRenewal_TooLateChangesNothing(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
+	eachFault(t, map[string]ruleOf{
 		"replies": faultproxy.Fault.HoldReply, "commands": faultproxy.Fault.HoldCommand,
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := faultproxy.Start(t, s.Addr())
-			seen, other := faults.NewWitness(), dial(t, s.Addr(), lockmgr.Options{Linger: -1})
-			// No pings, so that the connection that is held up is not replaced.
-			opt := hasty(p.Addr())
-			opt.Dialer.KeepAlive, opt.ConnWriteTimeout = time.Minute, time.Minute
-			m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Linger: -1, Observer: seen.Observe})
-			var held beliefs
-			rule := fault(p.On(script(t, "renew")))
-			var l *lockmgr.Lock
-			for rule.Count() == 0 { // on a busy machine a lease may end before the renewal is sent
-				l = faults.Take(t, m, what)
-				first := held.begin(l)
-				first.lookUntil(nil)
-				faults.AwaitLost(t, l)
-			}
-			next := other.LockAsync(what)
-			rule.Release()
-			got := faults.Await(t, next)
-			second := held.begin(got)
-			// The scripts that were held have run once this one has.
-			require.Eventually(t, func() bool {
-				_, err := m.TryLock(faults.Patient(t), what)
-				return errors.Is(err, lockmgr.ErrNotAcquired)
-			}, faults.Patience, 5*time.Millisecond)
-			require.False(t, l.Valid())
-			require.Zero(t, l.Remaining())
-			require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
-			require.True(t, second.look())
-			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-			require.True(t, second.look(), "the late release of another frees nothing")
-			faults.Release(t, got)
-			held.requireApart(t)
-			requireNothingLeft(t, s, what, m, other)
-		})
-	}
+	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault ruleOf) {
+		other := dial(t, s.Addr(), lockmgr.Options{Linger: -1})
+		// No pings, so that the connection that is held up is not replaced.
+		opt := hasty(p.Addr())
+		opt.Dialer.KeepAlive, opt.ConnWriteTimeout = time.Minute, time.Minute
+		m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Linger: -1})
+		var held beliefs
+		rule := fault(p.On(script(t, "renew")))
+		var l *lockmgr.Lock
+		for rule.Count() == 0 { // on a busy machine a lease may end before the renewal is sent
+			l = faults.Take(t, m, what)
+			first := held.begin(l)
+			first.lookUntil(nil)
+			faults.AwaitLost(t, l)
+		}
+		next := other.LockAsync(what)
+		rule.Release()
+		got := faults.Await(t, next)
+		second := held.begin(got)
+		// The scripts that were held have run once this one has.
+		require.Eventually(t, func() bool {
+			_, err := m.TryLock(faults.Patient(t), what)
+			return errors.Is(err, lockmgr.ErrNotAcquired)
+		}, faults.Patience, 5*time.Millisecond)
+		require.False(t, l.Valid())
+		require.Zero(t, l.Remaining())
+		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+		require.True(t, second.look())
+		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+		require.True(t, second.look(), "the late release of another frees nothing")
+		faults.Release(t, got)
+		held.requireApart(t)
+		requireNothingLeft(t, s, what, m, other)
+	})
 }
 
 // A partition that ends while its connections still stand delivers everything late: old commands

@@ -93,6 +93,22 @@ func startProxied(t *testing.T) (*redistest.Server, *faultproxy.Proxy) {
 	return s, faultproxy.Start(t, s.Addr())
 }
 
+// A ruleOf makes a rule of what befalls a command.
+type ruleOf func(faultproxy.Fault) *faultproxy.Rule
+
+// eachFault runs a test for each of some faults, with a proxy of its own. The name of the fault is also
+// that of a lock.
+func eachFault[F any](t *testing.T, faults map[string]F, test func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault F)) {
+	t.Parallel()
+	s := startServer(t)
+	for what, fault := range faults {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			test(t, s, faultproxy.Start(t, s.Addr()), what, fault)
+		})
+	}
+}
+
 // startTime is the zero of the clock that all managers of a test share.
 var startTime = time.Now()
 

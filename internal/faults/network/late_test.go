@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -37,41 +38,34 @@ func lateOptions() lockmgr.Options {
 // connection, and the owner locks again. The first release then runs: it names a hold that is over,
 // so it must not remove the new one.
 func TestRelease_LateLeavesALaterHoldOfItsOwner(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, named := range map[string]bool{"named owner": true, "owner of an earlier lock": false} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := faultproxy.Start(t, s.Addr())
-			m, other := dial(t, p.Addr(), lateOptions()), dial(t, s.Addr(), lateOptions())
-			var as []lockmgr.LockOption
-			if named {
-				as = append(as, lockmgr.AsOwner(m.NewOwner()))
-			}
-			first := faults.Await(t, m.LockAsync(what, as...))
-			late := p.On(script(t, "release").Nth(1)).HoldBack(-1)
-			require.NoError(t, first.Unlock(faults.Patient(t)), "it is repeated on another connection")
-			awaitForgotten(t, m)
+	owners := map[string]bool{"named owner": true, "owner of an earlier lock": false}
+	eachFault(t, owners, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, named bool) {
+		m, other := dial(t, p.Addr(), lateOptions()), dial(t, s.Addr(), lateOptions())
+		var as []lockmgr.LockOption
+		if named {
+			as = append(as, lockmgr.AsOwner(m.NewOwner()))
+		}
+		first := faults.Await(t, m.LockAsync(what, as...))
+		late := p.On(script(t, "release").Nth(1)).HoldBack(-1)
+		require.NoError(t, first.Unlock(faults.Patient(t)), "it is repeated on another connection")
+		awaitForgotten(t, m)
 
-			second := faults.Await(t, m.LockAsync(what, lockmgr.AsOwner(first.Owner())))
-			runLate(t, late)
-			_, err := other.TryLock(faults.Patient(t), what)
-			require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "two managers hold it")
-			require.True(t, second.Valid())
-			require.Equal(t, second.HolderID()+"\n1", faults.Do(t, s, "HGETALL", what))
-			require.NotEqual(t, first.HolderID(), second.HolderID(), "a number is used for one hold only")
-			faults.Release(t, second)
-			requireNothingLeft(t, s, what, m, other)
-		})
-	}
+		second := faults.Await(t, m.LockAsync(what, lockmgr.AsOwner(first.Owner())))
+		runLate(t, late)
+		_, err := other.TryLock(faults.Patient(t), what)
+		require.ErrorIs(t, err, lockmgr.ErrNotAcquired, "two managers hold it")
+		require.True(t, second.Valid())
+		require.Equal(t, second.HolderID()+"\n1", faults.Do(t, s, "HGETALL", what))
+		require.NotEqual(t, first.HolderID(), second.HolderID(), "a number is used for one hold only")
+		faults.Release(t, second)
+		requireNothingLeft(t, s, what, m, other)
+	})
 }
 
 // An acquire that runs when nobody wants the lock any more takes it for nobody. That may cost at
 // most Options.Lease, whatever lease the caller asked for.
 func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, end := range map[string]func(*testing.T, *lockmgr.Manager, string, *faultproxy.Rule){
+	eachFault(t, map[string]func(*testing.T, *lockmgr.Manager, string, *faultproxy.Rule){
 		"granted by its retry": func(t *testing.T, m *lockmgr.Manager, name string, _ *faultproxy.Rule) {
 			l := faults.Await(t, m.LockAsync(name, lockmgr.FixedLease(24*time.Hour)))
 			require.Eventually(t, func() bool { return l.Remaining() > time.Hour }, faults.Patience, time.Millisecond, "the renewal sets the long lease")
@@ -84,24 +78,20 @@ func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 			_, err := f.Result()
 			require.Error(t, err)
 		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := faultproxy.Start(t, s.Addr())
-			o := lateOptions()
-			o.Lease = lease
-			m, other := dial(t, p.Addr(), o), dial(t, s.Addr(), o)
-			late := p.On(script(t, "acquire").Nth(1)).HoldBack(-1)
-			end(t, m, what, late)
-			awaitForgotten(t, m)
-			require.Equal(t, "0", faults.Do(t, s, "EXISTS", what))
+	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, end func(*testing.T, *lockmgr.Manager, string, *faultproxy.Rule)) {
+		o := lateOptions()
+		o.Lease = lease
+		m, other := dial(t, p.Addr(), o), dial(t, s.Addr(), o)
+		late := p.On(script(t, "acquire").Nth(1)).HoldBack(-1)
+		end(t, m, what, late)
+		awaitForgotten(t, m)
+		require.Equal(t, "0", faults.Do(t, s, "EXISTS", what))
 
-			runLate(t, late)
-			require.LessOrEqual(t, faults.PTTL(t, s, what), lease)
-			faults.Release(t, faults.Await(t, other.LockAsync(what)))
-			requireNothingLeft(t, s, what, m, other)
-		})
-	}
+		runLate(t, late)
+		require.LessOrEqual(t, faults.PTTL(t, s, what), lease)
+		faults.Release(t, faults.Await(t, other.LockAsync(what)))
+		requireNothingLeft(t, s, what, m, other)
+	})
 }
 
 // A forced unlock that runs late removes nothing but the hold that was there when it was asked for.

@@ -100,8 +100,7 @@ func strike(t testing.TB, plan func() *faultproxy.Rule, act func()) *faultproxy.
 func TestOwnConnection_Faults(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	type fault func(faultproxy.Fault) *faultproxy.Rule
-	for what, f := range map[string]fault{
+	for what, f := range map[string]ruleOf{
 		"cut before the command": faultproxy.Fault.CutBefore,
 		"cut after the command":  faultproxy.Fault.CutAfterCommand,
 		"reply lost":             faultproxy.Fault.LoseReplyAndCut,

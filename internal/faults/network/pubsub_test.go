@@ -20,84 +20,72 @@ import (
 // The lock was released and nobody was told. The lease is 30 s, so it is not its end that serves
 // the waiter, but the poll of those who can't subscribe.
 func TestWaiter_PollsWithoutPubSub(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
+	eachFault(t, map[string]ruleOf{
 		"cut": faultproxy.Fault.CutBefore, "silent": faultproxy.Fault.BlackHole, "unconfirmed": faultproxy.Fault.LoseReplyAndCut,
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			p := faultproxy.Start(t, s.Addr())
-			rule := fault(p.On(faultproxy.Command("SUBSCRIBE")))
-			holder := dial(t, s.Addr(), lockmgr.Options{})
-			waiter := dial(t, p.Addr(), lockmgr.Options{Linger: -1})
-			l := faults.Take(t, holder, what)
-			f := waiter.LockAsync(what)
-			faults.AwaitClosed(t, rule.Fired(), "SUBSCRIBE")
-			if what == "silent" { // the command connection is another one
-				require.NotEmpty(t, p.PubSub())
-			}
-			faults.Release(t, l)
-			got := faults.Await(t, f)
-			require.Positive(t, waiter.Stats().Polls)
-			faults.Release(t, got)
-			p.Heal()
-			requireNothingLeft(t, s, what, holder, waiter)
-		})
-	}
+	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault ruleOf) {
+		rule := fault(p.On(faultproxy.Command("SUBSCRIBE")))
+		holder := dial(t, s.Addr(), lockmgr.Options{})
+		waiter := dial(t, p.Addr(), lockmgr.Options{Linger: -1})
+		l := faults.Take(t, holder, what)
+		f := waiter.LockAsync(what)
+		faults.AwaitClosed(t, rule.Fired(), "SUBSCRIBE")
+		if what == "silent" { // the command connection is another one
+			require.NotEmpty(t, p.PubSub())
+		}
+		faults.Release(t, l)
+		got := faults.Await(t, f)
+		require.Positive(t, waiter.Stats().Polls)
+		faults.Release(t, got)
+		p.Heal()
+		requireNothingLeft(t, s, what, holder, waiter)
+	})
 }
 
 // Commands fail while messages come: holders lose at their deadline, those who wait do so as long
 // as they said, and no longer than Options.RetryTime after the trouble began.
 func TestConnection_CommandsFailMessagesCome(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	for what, fault := range map[string]func(faultproxy.Fault) *faultproxy.Rule{
+	eachFault(t, map[string]ruleOf{
 		"cut": faultproxy.Fault.CutBefore, "silent": faultproxy.Fault.BlackHole,
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			const retry = time.Second
-			p := faultproxy.Start(t, s.Addr())
-			options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: retry}
-			holder, waiter := dialBy(t, calm(p.Addr()), options), dialBy(t, calm(p.Addr()), options)
-			var l *lockmgr.Lock
-			var f *futures.Future[*lockmgr.Lock]
-			var rule *faultproxy.Rule
-			var start time.Time
-			for tries := 1; rule == nil; tries++ {
-				l = take(t, holder, what)
-				start = time.Now()
-				f = waiter.LockAsync(what)
-				faults.Eventually(t, func() bool { return !l.Valid() || faults.Subscribers(t, s, what) == 1 }, "a subscriber")
-				rule = fault(p.On(faultproxy.Command("EVALSHA", "EVAL")))
-				if !l.Valid() { // a busy machine has lost it before
-					require.Less(t, tries, 10)
-					p.Heal()
-					f.Cancel()
-					rule = nil
-				}
+	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault ruleOf) {
+		const retry = time.Second
+		options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: retry}
+		holder, waiter := dialBy(t, calm(p.Addr()), options), dialBy(t, calm(p.Addr()), options)
+		var l *lockmgr.Lock
+		var f *futures.Future[*lockmgr.Lock]
+		var rule *faultproxy.Rule
+		var start time.Time
+		for tries := 1; rule == nil; tries++ {
+			l = take(t, holder, what)
+			start = time.Now()
+			f = waiter.LockAsync(what)
+			faults.Eventually(t, func() bool { return !l.Valid() || faults.Subscribers(t, s, what) == 1 }, "a subscriber")
+			rule = fault(p.On(faultproxy.Command("EVALSHA", "EVAL")))
+			if !l.Valid() { // a busy machine has lost it before
+				require.Less(t, tries, 10)
+				p.Heal()
+				f.Cancel()
+				rule = nil
 			}
-			subscribed := p.PubSub()
-			require.Len(t, subscribed, 1)
+		}
+		subscribed := p.PubSub()
+		require.Len(t, subscribed, 1)
 
-			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-			defer cancel()
-			_, err := waiter.Lock(short, what)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			faults.AwaitLost(t, l)
-			require.False(t, l.Valid())
-			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-			_, err = f.Await(faults.Patient(t))
-			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-			require.GreaterOrEqual(t, time.Since(start), retry)
-			require.Positive(t, rule.Count())
-			require.Contains(t, p.PubSub(), subscribed[0], "the subscription is still there")
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := waiter.Lock(short, what)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		faults.AwaitLost(t, l)
+		require.False(t, l.Valid())
+		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
+		_, err = f.Await(faults.Patient(t))
+		require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+		require.GreaterOrEqual(t, time.Since(start), retry)
+		require.Positive(t, rule.Count())
+		require.Contains(t, p.PubSub(), subscribed[0], "the subscription is still there")
 
-			p.Heal()
-			_ = take(t, waiter, what).Unlock(faults.Patient(t))
-		})
-	}
+		p.Heal()
+		_ = take(t, waiter, what).Unlock(faults.Patient(t))
+	})
 }
 
 // breaker is a manager that waits, and whose subscription breaks as its turn comes.

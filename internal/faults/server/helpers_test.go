@@ -42,6 +42,14 @@ func with(lease time.Duration) lockmgr.Options {
 	return lockmgr.Options{Lease: lease, CommandTimeout: 3 * lease / 10}
 }
 
+// dialWatched connects a manager, and returns what its observer is told, too.
+func dialWatched(t testing.TB, s *redistest.Server, lease time.Duration) (*lockmgr.Manager, *faults.Witness) {
+	t.Helper()
+	w, o := faults.NewWitness(), with(lease)
+	o.Observer = w.Observe
+	return faults.Dial(t, s.Addr(), o), w
+}
+
 // requireLost waits for the loss of a lock and checks why it was lost.
 func requireLost(t testing.TB, l *lockmgr.Lock, why string) {
 	t.Helper()

@@ -19,10 +19,8 @@ import (
 func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory-policy", "noeviction")
-	w := faults.NewWitness()
-	o := with(watched)
-	o.Observer = w.Observe
-	m, other := faults.Dial(t, s.Addr(), o), faults.Dial(t, s.Addr(), lockmgr.Options{})
+	m, w := dialWatched(t, s, watched)
+	other := faults.Dial(t, s.Addr(), lockmgr.Options{})
 	var wanted []*futures.Future[*lockmgr.Lock]
 	for i := range *locks {
 		wanted = append(wanted, m.LockAsync(fmt.Sprint("lock", i)))

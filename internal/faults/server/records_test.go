@@ -79,10 +79,7 @@ func TestWaiter_LooksOnceALeaseWhateverTheRecordSays(t *testing.T) {
 			for _, command := range prepare {
 				faults.Do(t, s, command...)
 			}
-			w := faults.NewWitness()
-			o := with(short)
-			o.Observer = w.Observe
-			m := faults.Dial(t, s.Addr(), o)
+			m, w := dialWatched(t, s, short)
 			f := m.LockAsync("a")
 			// At rest: subscribed, and refused once more after that.
 			faults.Eventually(t, func() bool {

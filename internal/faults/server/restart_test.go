@@ -16,10 +16,7 @@ import (
 func TestLock_LostByARestartWithoutData(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w := faults.NewWitness()
-	o := with(watched)
-	o.Observer = w.Observe
-	holder := faults.Dial(t, s.Addr(), o)
+	holder, w := dialWatched(t, s, watched)
 	l := faults.Take(t, holder, "a", lockmgr.Fenced())
 	went := time.Now()
 	s.Restart()
@@ -60,10 +57,8 @@ func TestLock_KeptThroughARestartWithData(t *testing.T) {
 func TestRenewal_OnAServerThatForgetsScripts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	w := faults.NewWitness()
-	o := with(watched)
-	o.Observer = w.Observe
-	m, other := faults.Dial(t, s.Addr(), o), faults.Dial(t, s.Addr(), with(watched))
+	m, w := dialWatched(t, s, watched)
+	other := faults.Dial(t, s.Addr(), with(watched))
 	var held []*lockmgr.Lock
 	for _, name := range []string{"a", "b", "c"} {
 		held = append(held, faults.Take(t, m, name))
