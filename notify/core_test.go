@@ -2,13 +2,11 @@ package notify
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/actor"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -38,44 +36,6 @@ func TestStats_AsNewAsTheWake(t *testing.T) {
 	require.Zero(t, s.Confirmed)
 	require.EqualValues(t, 1, s.Losses)
 	require.EqualError(t, s.Err, "notify: connection: broken")
-}
-
-// Channels that are not watched any more leave nothing behind, however many there were.
-func TestHub_NothingIsLeft(t *testing.T) {
-	h, s := &Hub{}, &still{}
-	c := newCore(h, s, Options{})
-	h.actor = actor.Start[input](c)
-	t.Cleanup(h.Close)
-	last := h.Watch("last")
-	redistest.Must(last.Next(0).Await(t.Context()))(t)
-	for i := range 1000 {
-		w := h.Watch(fmt.Sprint(i))
-		if i%3 > 0 {
-			redistest.Must(w.Next(0).Await(t.Context()))(t)
-		}
-		w.Close()
-		if i%100 == 0 {
-			s.feed.message(fmt.Sprint(i), "")
-		}
-	}
-	// The state belongs to the hub's goroutine, so that is where to look.
-	type left struct {
-		channels, slots int
-		queued          bool
-	}
-	look := func() left {
-		found := make(chan left, 1)
-		w := h.Watch("last")
-		defer w.Close()
-		w.Next(0).OnDone(func(Wake, error) {
-			n := c.conn
-			queued := !n.fresh.empty() || !n.drops.empty() || !n.suspects.empty() || !n.refused.empty()
-			found <- left{len(n.channels), len(s.feed.slots), queued}
-		})
-		return <-found
-	}
-	require.Eventually(t, func() bool { return look() == left{1, 1, false} }, 10*time.Second, time.Millisecond)
-	last.Close()
 }
 
 func TestBackoff(t *testing.T) {

@@ -51,16 +51,6 @@ func BenchmarkHop(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood measures what a message costs the reader goroutine when the hub does not keep up.
-func BenchmarkFlood(b *testing.B) {
-	_, w, f := subscribedTo(b, "c")
-	w.Next(1).OnDone(func(Wake, error) {})
-	b.ReportAllocs()
-	for b.Loop() {
-		f.message("c", "")
-	}
-}
-
 // While the hub is busy its mailbox gets one input, and the feed has one slot for each channel,
 // however many messages come.
 func TestMailbox_FloodIsBounded(t *testing.T) {
