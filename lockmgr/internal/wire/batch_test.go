@@ -141,18 +141,28 @@ func replies(b *batch) (out []core.Reply) {
 	return out
 }
 
-// A shared command that the server refused to run is retried lock by lock. One that may have run is
-// not, nor one whose failure concerns the server.
+// A shared command that the server refused to run is retried lock by lock, so that a forbidden name
+// costs no other its lease. One that may have run is not, nor one whose failure concerns the server.
 func TestBatch_RefusedCommandIsSplit(t *testing.T) {
-	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5)))
+	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5), renewal("n", 6), renewal("m", 7)))
 	cut := (&Failure{Kind: Permission, Ran: core.Maybe}).Answer()
-	b.answers[0], b.answers[1] = refusal(Permission), cut
+	for i, c := range b.commands {
+		b.answers[i] = refusal(Permission)
+		if c.Script == releaseMany {
+			b.answers[i] = cut
+		}
+	}
 	require.True(t, b.split())
-	require.Equal(t, []string{"acquire[a][1000 0  u:1]", "acquire[b][1000 0  u:3]", "acquire[c][1000 0  u:5]"}, sent(b)[2:])
-	b.answers[3] = refusal(Permission)
+	require.Equal(t, []string{
+		"acquire[a][1000 0  u:1]", "acquire[b][1000 0  u:3]", "acquire[c][1000 0  u:5]", "renew[n][1000 u:6]", "renew[m][1000 u:7]",
+	}, sent(b)[3:])
+	b.answers[4], b.answers[6], b.answers[7] = refusal(Permission), *ints(1), Answer{Kind: Array}
 	for i, want := range []Answer{{}, cut, refusal(Permission), cut, {}} {
 		require.Equal(t, want, *b.answer(&b.tasks[i]), "task %d", i)
 	}
+	lost, renewed := replies(b)[5], replies(b)[6]
+	require.True(t, lost.Ran == core.Yes && !lost.OK, "%+v", lost)
+	require.True(t, renewed.Ran == core.Yes && renewed.OK, "%+v", renewed)
 	require.False(t, b.split(), "only once")
 	const text = "LOADING Redis is loading the dataset in memory"
 	b = batchOf(tasks(acquire("a", 1), acquire("b", 3)))
@@ -180,27 +190,6 @@ func TestBatch_RefusedReleaseOfASetIsSplit(t *testing.T) {
 		require.False(t, b.split())
 		b.answers[0] = refusal(Topology)
 		require.False(t, b.split())
-	}
-}
-
-// A renewal that was refused as a whole is tried for each lease, so that a forbidden name costs no
-// other its lease.
-func TestBatch_RefusedRenewalIsSplit(t *testing.T) {
-	longer := renewal("d", 3)
-	longer.Lease = 2 * lease
-	b := batchOf(tasks(renewal("a", 0), renewal("b", 1), renewal("c", 2), acquire("x", 9), longer))
-	require.Equal(t, []string{"renew[a b c][1000 u:0 u:1 u:2]", "acquire[x][1000 0  u:9]", "renew[d][2000 u:3]"}, sent(b))
-	b.answers[0], b.answers[1], b.answers[2] = refusal(Permission), Answer{}, Answer{Kind: Array}
-	require.True(t, b.split())
-	require.Equal(t, []string{"renew[a][1000 u:0]", "renew[b][1000 u:1]", "renew[c][1000 u:2]"}, sent(b)[3:])
-	b.answers[3] = Answer{Kind: Array}
-	b.answers[4] = refusal(Permission)
-	b.answers[5] = *ints(1)
-	require.False(t, b.split(), "only once")
-	got := replies(b)
-	for i, want := range []core.Reply{{Ran: core.Yes, OK: true}, {Ran: core.No}, {Ran: core.Yes}, {Ran: core.Yes, OK: true}, {Ran: core.Yes, OK: true}} {
-		require.Equal(t, want.Ran, got[i].Ran, "task %d", i)
-		require.Equal(t, want.OK, got[i].OK, "task %d", i)
 	}
 }
 
@@ -283,22 +272,6 @@ func TestBatch_SlotThatIsMoving(t *testing.T) {
 func TestBatch_NothingSharesACommandAnywhere(t *testing.T) {
 	b := batchWith(&Config{Manager: "u", clustered: true, detour: true}, tasks(acquire("{x}a", 1), acquire("{x}b", 2)))
 	require.Len(t, b.commands, 2)
-}
-
-// A full batch has room for the split of all its commands.
-func TestBatch_SplitWhenFull(t *testing.T) {
-	var ops []*core.Op
-	for i := range maxBatch {
-		ops = append(ops, acquire(fmt.Sprint(i), uint64(i)))
-	}
-	b := batchOf(tasks(ops...))
-	fill(b.answers, refusal(Permission))
-	require.True(t, b.split())
-	require.Len(t, b.commands, maxBatch/maxShared+maxBatch)
-	require.Len(t, b.answers, len(b.commands))
-	b.tasks = b.tasks[:3]
-	b.build(0)
-	require.Len(t, b.commands, 1)
 }
 
 // A reply of the wrong length answers none of its locks.

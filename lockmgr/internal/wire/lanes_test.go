@@ -50,10 +50,20 @@ func lanesOf(t *testing.T, s Server, c *Cluster, with ...func(*Config)) (l *Lane
 	return l, replies
 }
 
+// A submitter is a Lane, or Lanes.
+type submitter interface {
+	Submit(ops []*core.Op, now time.Duration)
+}
+
+// replyTo submits an operation and returns the reply.
+func replyTo(l submitter, replies chan core.Reply, op *core.Op) core.Reply {
+	l.Submit([]*core.Op{op}, 0)
+	return <-replies
+}
+
 // shardOf returns the shard that an operation is of.
 func shardOf(l *Lanes, replies chan core.Reply, op *core.Op) int {
-	l.Submit([]*core.Op{op}, 0)
-	return int((<-replies).Shard)
+	return int(replyTo(l, replies, op).Shard)
 }
 
 // nameInHalf returns a name whose slot is in the first or the second half.
@@ -211,8 +221,7 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 		require.Nil(t, l.Failing(other, 0, time.Second))
 		require.Nil(t, l.Failing(hung, time.Minute, time.Minute), "it was long ago")
 		fails = nil
-		l.Submit([]*core.Op{acquire(hung, 9)}, 0)
-		<-replies
+		replyTo(l, replies, acquire(hung, 9))
 		synctest.Wait()
 		require.Nil(t, l.Failing(hung, 0, time.Second), "it has answered")
 		require.Len(t, l.lanes, shards, "a master that is named again has its lane already")

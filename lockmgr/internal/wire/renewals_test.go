@@ -25,8 +25,7 @@ func TestLane_RenewalsOfAServerThatIsFartherNow(t *testing.T) {
 				l, replies := lanesOf(t, s, nil)
 				if first > 0 {
 					for range 10 {
-						l.Submit([]*core.Op{acquire("a", 1)}, 0)
-						<-replies
+						replyTo(l, replies, acquire("a", 1))
 					}
 				}
 				rtt = 60 * time.Millisecond

@@ -216,8 +216,7 @@ func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
 			op := locking("a", 1)
 			op.Verb = verb
 			begin := time.Now()
-			l.Submit([]*core.Op{op}, 0)
-			r := <-replies
+			r := replyTo(l, replies, op)
 			require.Equal(t, core.Yes, r.Ran, verb)
 			require.True(t, r.OK, verb)
 			require.Equal(t, waits, time.Since(begin) == wait, verb)
@@ -225,8 +224,7 @@ func TestReplicas_ConfirmWhatIsTrusted(t *testing.T) {
 		op := locking("a", 2)
 		op.Unfinished = true
 		begin := time.Now()
-		l.Submit([]*core.Op{op}, 0)
-		require.True(t, (<-replies).OK)
+		require.True(t, replyTo(l, replies, op).OK)
 		require.Zero(t, time.Since(begin), "a part of a set that gathers: its renewal waits")
 	})
 }
@@ -276,8 +274,7 @@ func TestReplicas_LeaveNothingBehind(t *testing.T) {
 		watched := &watchedContext{Context: l.confirms.ctx}
 		l.confirms.ctx = watched
 		for id := range uint64(10) {
-			l.Submit([]*core.Op{locking("a", id)}, 0)
-			require.True(t, (<-replies).OK)
+			require.True(t, replyTo(l, replies, locking("a", id)).OK)
 		}
 		synctest.Wait()
 		require.Zero(t, watched.waiting.Load())
@@ -311,8 +308,7 @@ func TestReplicas_NotConfirmed(t *testing.T) {
 				l, replies := replicaLane(t, c.server)
 				for id := range uint64(2) {
 					begin := time.Now()
-					l.Submit([]*core.Op{locking("a", id)}, 0)
-					r := <-replies
+					r := replyTo(l, replies, locking("a", id))
 					require.LessOrEqual(t, time.Since(begin), 3*time.Second, "the time-outs of WAIT and of a command")
 					require.Equal(t, c.err == nil, r.OK)
 					require.ErrorIs(t, r.Err, c.err)
@@ -342,8 +338,7 @@ func TestReplicas_NoConnection(t *testing.T) {
 		l, replies := replicaLane(t, s)
 		for id := range uint64(3) {
 			begin := time.Now()
-			l.Submit([]*core.Op{locking("a", id)}, 0)
-			require.ErrorIs(t, (<-replies).Err, errNoConnection)
+			require.ErrorIs(t, replyTo(l, replies, locking("a", id)).Err, errNoConnection)
 			require.Equal(t, 3*time.Second, time.Since(begin))
 		}
 		require.Equal(t, 1, s.dials)
@@ -373,12 +368,10 @@ func TestReplicas_IdleConnection(t *testing.T) {
 		s := &replicaServer{enough: 2}
 		l, replies := replicaLane(t, s)
 		for id := range uint64(3) {
-			l.Submit([]*core.Op{locking("a", id)}, 0)
-			require.True(t, (<-replies).OK)
+			require.True(t, replyTo(l, replies, locking("a", id)).OK)
 			time.Sleep(time.Duration(id) * 900 * time.Millisecond)
 		}
-		l.Submit([]*core.Op{locking("a", 9)}, 0)
-		require.True(t, (<-replies).OK)
+		require.True(t, replyTo(l, replies, locking("a", 9)).OK)
 		require.Equal(t, 2, s.dials)
 	})
 }
@@ -414,8 +407,7 @@ func TestReplicas_OfAMovingSlot(t *testing.T) {
 		node := moved(func(string) bool { return true })
 		l := NewLanes(cfg, still(twoShards("a:1", "b:1"), func(string) Server { return node }))
 		defer l.Close()
-		l.Submit([]*core.Op{locking("a", 1)}, 0)
-		r := <-replies
+		r := replyTo(l, replies, locking("a", 1))
 		require.Equal(t, core.Maybe, r.Ran)
 		require.ErrorIs(t, r.Err, errMovingSlot)
 		require.False(t, r.Final)
