@@ -496,14 +496,6 @@ func layoutOf(t *testing.T, n *fakeNode, addr string) []wire.Shard {
 	return a.layout
 }
 
-// A master that has no port for clients has no lane.
-func TestLayout_MasterWithoutAPort(t *testing.T) {
-	n := newFakeNode(t, "A", strings.Replace(ours, "+b\r\n:1\r\n", "+b\r\n:0\r\n", 1))
-	layout := layoutOf(t, n, "x:1")
-	require.Equal(t, []string{"a:1", "c:1"}, addrsOf(layout))
-	require.Equal(t, wire.Shard{Addr: "c:1", Slots: [][2]int{{2, 2}}, Nodes: []string{"C", "RC"}, Addrs: []string{"c:1", "c:1"}}, layout[1])
-}
-
 // A cluster may forget the address of a master and keep its slots. The slots stay with their last
 // shard, and a node of another cluster at that address stays a stranger.
 func TestNodes_LayoutKeepsUnservedSlots(t *testing.T) {
