@@ -171,23 +171,6 @@ func TestOwnConnection_BrokenWhileIdle(t *testing.T) {
 	awaitOwn(t, p, m)
 }
 
-// One silent connection delays the answer to its command by the command's time-out, and nobody
-// else: the lock of another name is renewed meanwhile.
-func TestOwnConnection_SilentOneDelaysNobody(t *testing.T) {
-	_, p := startProxied(t)
-	m := dialBy(t, patient(p.Addr()), lockmgr.Options{Lease: 3 * lease, CommandTimeout: timeout, RetryTime: faults.Patience})
-	held := take(t, m, "held")
-	awaitOwn(t, p, m).BlackHole()
-	// Nobody else is renewed: a lease lasts no longer than three renewals.
-	for before, end := m.Stats().Renewals, time.Now().Add(faults.Patience); m.Stats().Renewals < before+4; {
-		require.True(t, time.Now().Before(end), "the lock is not renewed")
-		faults.Release(t, take(t, m, "a"))
-	}
-	require.NoError(t, held.Err())
-	require.True(t, held.Valid())
-	faults.Release(t, held)
-}
-
 // The client's own time-out for writes does not cut a command short.
 func TestOwnConnection_SlowServer(t *testing.T) {
 	_, p := startProxied(t)
@@ -295,22 +278,6 @@ func TestOwnConnection_Credentials(t *testing.T) {
 	for line := range strings.Lines(faults.Do(t, s, "CLIENT", "LIST")) {
 		require.True(t, strings.Contains(line, " user=locker ") || strings.Contains(line, "cmd=client"), line)
 	}
-
-	// With credentials that are refused the senders share the connection that is open.
-	password.Store("wrong")
-	before = calls.Load()
-	awaitOwn(t, p, m).Cut()
-	for limit := faults.Patient(t); calls.Load() == before; {
-		require.NoError(t, limit.Err(), "no dial")
-		l, err := m.TryLock(limit, "a")
-		if err == nil {
-			err = l.Unlock(limit)
-		}
-		if err != nil { // by the connection that was cut
-			require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-		}
-	}
-	faults.Release(t, take(t, m, "a"))
 }
 
 // A readConn knows whether somebody reads from it.
