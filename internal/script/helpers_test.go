@@ -60,14 +60,17 @@ func (w *wire) all(t testing.TB, commands ...[]string) []any {
 type scriptServer struct {
 	*wire
 	addr  string
-	real  *redistest.Server // nil: miniredis
-	grain int64             // ms
-	full  bool              // scripts that renew, look or end a hold run while the server is out of memory
+	grain int64 // ms
+	full  bool  // scripts that renew, look or end a hold run while the server is out of memory
 }
 
-func realScripts(t testing.TB, args ...string) *scriptServer {
-	s := redistest.Start(t, args...).Unrestricted() // tests run EVAL and change data
-	return &scriptServer{wire: dialWire(t, s.Addr()), addr: s.Addr(), real: s, grain: 10_000}
+func realScripts(t testing.TB) *scriptServer {
+	return scriptsOf(t, redistest.Start(t).Unrestricted()) // tests run EVAL and change data
+}
+
+// scriptsOf returns a server on which a test runs scripts.
+func scriptsOf(t testing.TB, s *redistest.Server) *scriptServer {
+	return &scriptServer{wire: dialWire(t, s.Addr()), addr: s.Addr(), grain: 10_000}
 }
 
 func miniScripts(t testing.TB) *scriptServer {

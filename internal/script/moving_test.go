@@ -11,11 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// scriptsOf returns a server on which a test runs scripts.
-func scriptsOf(t *testing.T, s *redistest.Server) *scriptServer {
-	return &scriptServer{wire: dialWire(t, s.Addr()), addr: s.Addr(), real: s, grain: 10_000}
-}
-
 // While a slot is moved, its keys are at two masters. A script that can't see all that it needs
 // fails, and leaves the record as it is. The others do what they do elsewhere.
 func TestScript_InASlotThatIsMoving(t *testing.T) {

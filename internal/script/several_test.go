@@ -213,10 +213,8 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 	for _, want := range wants {
 		for _, given := range []string{"", "SET Ta 5; SET Tb 6; SET Tc 7", "plain b you:1", "write b you:1", "read c you:1"} {
 			for _, how := range []string{"30000 0 0", "30000 10000 0", "30000 0 1", "30000 10000 1"} {
-				s.fill(t, false)
-				s.prepare(t, given)
+				s.prepareFull(t, given)
 				before := s.state(t)
-				s.fill(t, true)
 				reply := s.call(t, s.wire, "several_acquire", how+" "+want+" me:1 me:2")
 				require.Regexp(t, `^(!OOM .*|\[[23] 20000( 1)?\])$`, reply, "%s of %s, %s", want, given, how)
 				require.Equal(t, before, s.state(t), "%s of %s, %s: %s", want, given, how, reply)
@@ -230,9 +228,7 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 		}
 		given := strings.Join(held, "; ")
 		for _, how := range []string{"30000 0 0", "30000 0 1"} {
-			s.fill(t, false)
-			s.prepare(t, given)
-			s.fill(t, true)
+			s.prepareFull(t, given)
 			reply := s.call(t, s.wire, "several_acquire", how+" "+want+" me:9 me:1")
 			taken := 0
 			for key, value := range s.state(t) {
@@ -242,26 +238,20 @@ func TestScript_SeveralOutOfMemory(t *testing.T) {
 				}
 			}
 			require.Equal(t, 3, taken, "%s, %s: what it has", want, reply)
-			s.fill(t, false)
-			s.prepare(t, given)
-			s.fill(t, true)
+			s.prepareFull(t, given)
 			require.Regexp(t, `^\[3 3 1\]$`, s.call(t, s.wire, "several_release", want+" me:9 me:1"), want)
 			require.Len(t, e.heard(t), 3)
 			s.requireState(t, "")
 		}
 		if !strings.Contains(want, wantRead) {
-			s.fill(t, false)
-			s.prepare(t, given)
-			s.fill(t, true)
+			s.prepareFull(t, given)
 			require.Equal(t, "1", s.call(t, s.wire, "several_renew", "30000 me:1 "+want))
 			for key, value := range s.state(t) {
 				require.Contains(t, value, "for 30000", key)
 			}
 		}
 	}
-	s.fill(t, false)
-	s.prepare(t, "read a you:1; HSET a mode write me:1:write 1; plain b me:1")
-	s.fill(t, true)
+	s.prepareFull(t, "read a you:1; HSET a mode write me:1:write 1; plain b me:1")
 	require.Equal(t, "[2 2 1]", s.call(t, s.wire, "several_release", "write plain me:1"), "what is left becomes a reader's")
 	s.requireState(t, `a: mode=read you:1=1 for 20000; Ra:you:1: "1" for 20000`)
 }

@@ -151,6 +151,14 @@ func (s *scriptServer) prepare(t testing.TB, given string) {
 	}
 }
 
+// prepareFull is prepare on a server that is out of memory then.
+func (s *scriptServer) prepareFull(t testing.TB, given string) {
+	t.Helper()
+	s.fill(t, false)
+	s.prepare(t, given)
+	s.fill(t, true)
+}
+
 // requireState compares all that a server holds with what a test says.
 func (s *scriptServer) requireState(t testing.TB, want string, msg ...any) {
 	t.Helper()

@@ -16,8 +16,7 @@ import (
 func TestScript_OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	s.prepare(t, "SET T 5")
-	s.fill(t, true)
+	s.prepareFull(t, "SET T 5")
 	for _, call := range []string{
 		"acquire 30000 0 me:1", "acquire 30000 1 me:1", "readwrite_acquire read 30000 0 me:1", "readwrite_acquire read 30000 1 me:1",
 		"readwrite_acquire write 30000 0 me:1", "readwrite_acquire write 30000 1 me:1",
@@ -216,8 +215,7 @@ func TestScript_StoppedHalfway(t *testing.T) {
 func TestScript_RefusedManagerJoinsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	s.prepare(t, "plain L b:1")
-	s.fill(t, true)
+	s.prepareFull(t, "plain L b:1")
 	require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "a", id: 1, deaf: true}))
 	require.Equal(t, "b:1=1 for 20000 a/d", s.line(t))
 	s.do(t, "DEL", theLock)
