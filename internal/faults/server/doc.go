@@ -33,7 +33,7 @@
 //	flood_test.go          there are very many messages on the channel, or very strange ones
 //	pause_test.go          a process that holds a lock is stopped for longer than its lease
 //	crash_test.go          a process that holds a lock is killed while many processes wait
-//	fair_test.go           many wait for a fair lock when data, memory or scripts go, or the queue is written by hand
+//	fair_test.go           many wait for a fair lock when data or memory go, or the queue is written by hand
 //
 // What a server may say to one request, and which rights which script needs, is tested in package
 // lockmgr itself.
