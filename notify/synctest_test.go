@@ -277,7 +277,6 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// Close ends whatever the connection is at.
 func TestClose_Anywhere(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		for step := range 40 {

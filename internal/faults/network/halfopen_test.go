@@ -55,7 +55,6 @@ func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 	requireNothingLeft(t, s, "a", other)
 }
 
-// Waiters of a manager that was cut off get the lock when the network is back.
 func TestWaiter_ServedAfterABlackHole(t *testing.T) {
 	eachFault(t, map[string]func(*faultproxy.Proxy){
 		"half-open": (*faultproxy.Proxy).BlackHole, "stalled": (*faultproxy.Proxy).Stall,

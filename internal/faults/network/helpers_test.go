@@ -96,8 +96,8 @@ func startProxied(t *testing.T) (*redistest.Server, *faultproxy.Proxy) {
 // A ruleOf makes a rule of what befalls a command.
 type ruleOf func(faultproxy.Fault) *faultproxy.Rule
 
-// eachFault runs a test for each of some faults, with a proxy of its own. The name of the fault is also
-// that of a lock.
+// eachFault runs a test for each of some faults, with a proxy of its own. The name of the fault is
+// also that of a lock.
 func eachFault[F any](t *testing.T, faults map[string]F, test func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault F)) {
 	t.Parallel()
 	s := startServer(t)

@@ -136,8 +136,9 @@ func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
 }
 
 // The message that tells of an unlock meets no subscription. The waiter looks again when it is
-// subscribed again, and polls until then. The test measures how long that takes. Each manager waits for longer than a second between two breaks, as
-// connections that break at once are tried again more slowly.
+// subscribed again, and polls until then. The test measures how long that takes. Each manager waits
+// for longer than a second between two breaks, as connections that break at once are tried again
+// more slowly.
 func TestSubscription_MeasureTheGap(t *testing.T) {
 	s := startServer(t)
 	const managers = 20

@@ -183,7 +183,6 @@ func TestFairQueue_FlushedAllAreServed(t *testing.T) {
 	}
 }
 
-// The server restarts with its data. It has kept the queue.
 func TestFairQueue_RestartWithDataKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

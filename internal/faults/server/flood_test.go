@@ -87,7 +87,6 @@ func TestMessage_FloodCostsNoLock(t *testing.T) {
 	check(after.Scripts + uint64(cried)/5)
 }
 
-// What a message says does not matter.
 func TestMessage_OfAnyTextGrantsNothing(t *testing.T) {
 	t.Parallel()
 	s, _, waiter, check := contended(t)

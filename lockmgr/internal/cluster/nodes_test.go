@@ -343,7 +343,6 @@ func TestNodes_LayoutOfOneShard(t *testing.T) {
 	}
 }
 
-// A look asks one node if that answers.
 func TestNodes_LayoutAsksOneNode(t *testing.T) {
 	c, n := newFakeCluster(t)
 	total := func() (sum int) {
@@ -357,7 +356,6 @@ func TestNodes_LayoutAsksOneNode(t *testing.T) {
 	require.Equal(t, 1, total())
 }
 
-// Nodes that hang don't hold up a look.
 func TestNodes_LayoutOfNodesThatHang(t *testing.T) {
 	c, n := newFakeCluster(t)
 	answers := make(chan struct{})

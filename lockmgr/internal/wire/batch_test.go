@@ -142,7 +142,8 @@ func replies(b *batch) (out []core.Reply) {
 }
 
 // A shared command that the server refused to run is retried lock by lock, so that a forbidden name
-// costs no other its lease. One that may have run is not, nor one whose failure concerns the server.
+// costs no other its lease. One that may have run is not, nor one whose failure concerns the
+// server.
 func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	b := batchOf(tasks(acquire("a", 1), released("r", 2), acquire("b", 3), released("s", 4), acquire("c", 5), renewal("n", 6), renewal("m", 7)))
 	cut := (&Failure{Kind: Permission, Ran: core.Maybe}).Answer()

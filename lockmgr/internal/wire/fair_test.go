@@ -64,7 +64,6 @@ func TestFair_Channels(t *testing.T) {
 	require.Equal(t, "redisson_lock__channel:x{a}y:"+manager, OwnChannel(core.Fair, manager, "x{a}y"))
 }
 
-// Each answer of the scripts is read.
 func TestFair_Replies(t *testing.T) {
 	fenced := func(token string) *Answer {
 		a := ints(1, 9, 1, 0)
