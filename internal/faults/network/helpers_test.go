@@ -235,6 +235,18 @@ func take(t testing.TB, m *lockmgr.Manager, name string) *lockmgr.Lock {
 	return l
 }
 
+// requireTaken checks that a manager can't have a lock, which another one has. The time-outs of the
+// manager may be short for a busy machine.
+func requireTaken(t testing.TB, m *lockmgr.Manager, name string) {
+	t.Helper()
+	var err error
+	faults.Eventually(t, func() bool {
+		_, err = m.TryLock(faults.Patient(t), name)
+		return !errors.Is(err, lockmgr.ErrUnavailable)
+	}, "the server answers")
+	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+}
+
 // atOnce runs parts of a test at the same time, a few at a time: most of what they do is to wait.
 func atOnce[T any](t *testing.T, parts []T, name func(T) string, f func(*testing.T, T)) {
 	var wg sync.WaitGroup

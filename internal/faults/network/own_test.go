@@ -118,8 +118,7 @@ func TestOwnConnection_Faults(t *testing.T) {
 					return f(p.On(script(t, kind).OnConn(awaitOwn(t, p, m)).Nth(1)))
 				}, func() {
 					l := faults.Await(t, m.LockAsync(name))
-					_, err := other.TryLock(faults.Patient(t), name)
-					require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
+					requireTaken(t, other, name)
 					faults.Release(t, l)
 				})
 				next := faults.Await(t, other.LockAsync(name))
