@@ -157,8 +157,11 @@ func (t *trackedConn) Write(p []byte) (int, error) {
 
 // theirs reports whether an error of a connection is one that the other side has caused.
 func theirs(err error) bool {
-	var late net.Error
-	return err != nil && !errors.Is(err, net.ErrClosed) && !(errors.As(err, &late) && late.Timeout())
+	if err == nil || errors.Is(err, net.ErrClosed) {
+		return false
+	}
+	var late net.Error // not before: each call allocates it
+	return !errors.As(err, &late) || !late.Timeout()
 }
 
 func (t *trackedConn) Close() error {
