@@ -455,7 +455,9 @@ func (b *book) unlocked(h *hold, valid bool, err error) {
 	})
 	if errors.Is(err, lockmgr.ErrLeaseLost) {
 		h.met.add(lost)
-		b.promise3b(h, h.end)
+		if h.end.Before(h.deadline) {
+			b.promise3b(h, h.end)
+		}
 	}
 	b.promise6b(h, valid, err)
 }
