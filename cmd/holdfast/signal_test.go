@@ -76,9 +76,10 @@ func TestSignal_ServerIsSilent(t *testing.T) {
 		{"run", "a", "--", "true"}, {"run", "--permits", "2", "a", "--", "true"},
 	}
 	requireAllCommands(t, calls, "man")
-	for name, greets := range map[string]bool{"from the start": false, "after the dial": true} {
-		t.Run(name, func(t *testing.T) {
-			for _, args := range calls {
+	for _, args := range calls {
+		for when, greets := range map[string]bool{"from the start": false, "after the dial": true} {
+			t.Run(strings.Join(append(args, when), " "), func(t *testing.T) {
+				t.Parallel()
 				silent := make(chan string, 16)
 				addr := fake(t, func(args []string) string {
 					if text, ok := resp.Greet(args); ok && greets {
@@ -92,11 +93,11 @@ func TestSignal_ServerIsSilent(t *testing.T) {
 				require.NoError(t, p.Process.Signal(os.Interrupt))
 				p.wait()
 				if ok := args[0] == "top" && greets; !ok {
-					require.Contains(t, []string{"signal: interrupt", "exit status 130"}, p.ProcessState.String(), args)
+					require.Contains(t, []string{"signal: interrupt", "exit status 130"}, p.ProcessState.String())
 				}
-				require.Empty(t, p.err.String(), args)
-			}
-		})
+				require.Empty(t, p.err.String())
+			})
+		}
 	}
 	addr := fake(t, func([]string) string { return "" })
 	code, _, text := w.run("--redis", "redis://"+addr+"?dial_timeout=1h", "run", "-w", "100ms", "a", "--", "true")
