@@ -746,7 +746,8 @@ func (b *book) promise13a(q *request, err error) {
 			lie("it asks for no replicas")
 		}
 	case errors.Is(err, lockmgr.ErrUnavailable):
-		if !q.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !q.unmet && !b.unanswered(q) {
+		noPool := q.m.shared != nil && q.met.has(acks) // the other manager may keep the only connection for WAIT
+		if !q.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !q.unmet && !b.unanswered(q) && !noPool {
 			lie("the server was there")
 		}
 	case ended && !q.cancels:
