@@ -247,14 +247,12 @@ func outlast[T any](j *job, signals <-chan os.Signal, try func() *futures.Future
 			return none, stopped(s)
 		}
 		value, err := f.Result()
-		if j.noWait || !lockmgr.Temporary(err) || errors.Is(err, lockmgr.ErrNotAcquired) {
+		if j.noWait || !lockmgr.Temporary(err) || errors.Is(err, lockmgr.ErrNotAcquired) || j.waitOver() {
 			return value, err
 		}
 		pause := retryAfter
 		if j.wait > 0 {
-			if pause = min(pause, time.Until(j.until)); pause <= 0 {
-				return none, err
-			}
+			pause = min(pause, time.Until(j.until))
 		}
 		if !j.told && !j.quiet {
 			j.told = true
@@ -265,8 +263,13 @@ func outlast[T any](j *job, signals <-chan os.Signal, try func() *futures.Future
 		case s := <-signals:
 			return none, stopped(s)
 		}
+		if j.waitOver() { // another dial would only say that there is no time left
+			return value, err
+		}
 	}
 }
+
+func (j *job) waitOver() bool { return j.wait > 0 && time.Until(j.until) <= 0 }
 
 // lock waits for the lock. A signal ends the wait.
 func (j *job) lock(m *lockmgr.Manager, signals <-chan os.Signal) (*lockmgr.Lock, error) {

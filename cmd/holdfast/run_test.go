@@ -55,7 +55,7 @@ func TestRun_ExitCodes(t *testing.T) {
 		{64, []string{"run", "--nosuch", "a", "--", "true"}, "unknown flag"},
 		{64, []string{"run", "a{b", "--", "true"}, "braces"},
 		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "-n", "a", "--", "true"}, "unavailable"},
-		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "-w", "50ms", "a", "--", "true"}, "unavailable"},
+		{69, []string{"--redis", "redis://127.0.0.1:1", "run", "-q", "-w", "50ms", "a", "--", "true"}, "unavailable"},
 		{64, []string{"run", "--token", "--permits", "2", "a", "--", "true"}, "exclude each other"},
 		{64, []string{"run", "--permits", "0", "a", "--", "true"}, "must be positive"},
 		{64, []string{"run", "--wait", "1", "a", "--", "true"}, "missing unit in duration \"1\"\nholdfast: see holdfast run --help\n"},
