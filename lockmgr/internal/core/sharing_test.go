@@ -108,3 +108,14 @@ func TestReader_CostDoesNotGrowWithOthers(t *testing.T) {
 	}
 	require.Less(t, ratio, 4.0*times, "as many times as long, for %d times as many readers", times)
 }
+
+// A token is that of one hold with side Alone. Otherwise a later holder could have the token of an
+// earlier one.
+func TestTokens_EachIsTakenOnce(t *testing.T) {
+	var k tokens
+	k.got(6, 2)
+	require.EqualValues(t, 5, k.take(Alone))
+	require.EqualValues(t, 6, k.take(Alone))
+	require.False(t, k.left(Alone))
+	require.True(t, k.left(Shared), "readers share the last one")
+}
