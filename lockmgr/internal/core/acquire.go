@@ -60,8 +60,8 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		m.tryFailed(e, r)
 		return
 	}
-	// An Unlock is open if its release had no answer, and this try was sent instead of another
-	// release. The try has named the number of that hold, so the record of the hold is gone.
+	// An Unlock is open if its release or transfer had no answer, and this try was sent instead of
+	// another. The try has named the number of that hold, so the record of the hold is gone.
 	m.answerUnlock(e, nil)
 	if !r.OK {
 		m.othersHold(e, r)

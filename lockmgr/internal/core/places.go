@@ -353,14 +353,14 @@ func (p *places) leftovers(n *name) bool {
 // givenUp forgets the places that are over: the places have expired, or are left to expire.
 func (p *places) givenUp() { p.leaving, p.passedOn = nil, 0 }
 
-// behind reports whether a transfer must ask the server before an entry passes to a request. Others
-// may come before the request, or an unanswered transfer may still give the lock back.
+// behind reports whether a transfer must ask the server before an entry passes to a request: others
+// may come before the request.
 func (m *Machine) behind(e *entry, r *Request) bool {
 	p := e.of.places()
 	if p == nil || r.own.Number == e.number {
 		return false
 	}
-	return r.own.Number == 0 || r.own.Number > min(p.front, p.joined) || m.now >= p.frontUntil || e.upkeep().unknown.replaced()
+	return r.own.Number == 0 || r.own.Number > min(p.front, p.joined) || m.now >= p.frontUntil
 }
 
 // takes gives the first request the place that was granted.
