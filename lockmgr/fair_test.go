@@ -327,6 +327,21 @@ func TestFair_DeadManager(t *testing.T) {
 	})
 }
 
+// A forced unlock tells the first of the queue, which need not wait until it looks again.
+func TestFair_ForceUnlockTellsTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, other := w.managers(lockmgr.Options{})
+		l := mustLock(t, m, "job", lockmgr.Fair())
+		next := other.LockAsync("job", lockmgr.Fair())
+		synctest.Wait()
+		forced := time.Now()
+		require.True(t, must(other.ForceUnlock(ctx, "job"))(t))
+		mustUnlock(t, mustAwait(t, next))
+		require.Less(t, time.Since(forced), second/2)
+		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+	})
+}
+
 // A manager that waits listens on a channel of its own. A client of Redisson knows only that of the
 // first place. The manager listens there, too, while such a client takes part.
 func TestFair_Channels(t *testing.T) {
