@@ -50,14 +50,15 @@ func (w *world) planStrike(i int) {
 
 // strike makes something go wrong for a time.
 func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
+	w.mu.Lock()
 	h := w.hosts[r.IntN(len(w.hosts))]
 	name := w.names[r.IntN(len(w.names))]
 	now := time.Now()
 	if kind == kill {
+		w.mu.Unlock()
 		w.machines[r.IntN(len(w.machines))].die(r)
 		return
 	}
-	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys, counter := w.keysOf(name), w.keysOf(counterOf(name)).Get(counterOf(name))
 	switch { // it would do nothing, or not what it is for
