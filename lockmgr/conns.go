@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
@@ -131,37 +132,31 @@ func (t *trackedConn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	t.said = append(t.said, p[:min(n, wire.MostSaid-len(t.said))]...)
+	var late net.Error
+	ours := errors.Is(err, net.ErrClosed) || errors.As(err, &late) && late.Timeout()
 	switch h := wire.ReadHangUp(t.said); {
 	case h == nil:
 		t.said = nil
 		t.greeted.Store(true)
 	case h.Foreign:
 		return 0, h
-	case n == 0 && theirs(err):
+	case n == 0 && err != nil && !ours:
 		h.Err = err
 		return 0, h
 	}
 	return n, err
 }
 
-// Write writes to the connection. Write passes over the end of a connection on which the server has
+// Write writes to the connection. Write passes over a reset of a connection on which the server has
 // not said more than an error: Read tells why the server has ended the connection, for instance
-// because it wants another certificate of the client.
+// because it wants another certificate of the client. After Close, Write fails: so the client's
+// writer ends.
 func (t *trackedConn) Write(p []byte) (int, error) {
 	n, err := t.Conn.Write(p)
-	if theirs(err) && !t.greeted.Load() {
+	if err != nil && !t.greeted.Load() && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
 		return len(p), nil
 	}
 	return n, err
-}
-
-// theirs reports whether an error of a connection is one that the other side has caused.
-func theirs(err error) bool {
-	if err == nil || errors.Is(err, net.ErrClosed) {
-		return false
-	}
-	var late net.Error // not before: each call allocates it
-	return !errors.As(err, &late) || !late.Timeout()
 }
 
 func (t *trackedConn) Close() error {
