@@ -236,6 +236,16 @@ func TestConns_EndedBeforeTheFirstWrite(t *testing.T) {
 	}
 }
 
+// A write after Close fails, whatever the error of the connection is: else the client's writer would
+// wait for ever.
+func TestConns_WriteAfterClose(t *testing.T) {
+	near, _ := net.Pipe()
+	conn := newConns(nil).add(near, "a:1", false)
+	require.NoError(t, conn.Close())
+	_, err := conn.Write([]byte("PING"))
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
 // A peer that reads nothing does not hold up the end of a TLS connection.
 func TestConns_TLS(t *testing.T) {
 	web := httptest.NewTLSServer(nil) // it has a certificate
