@@ -142,7 +142,7 @@ func TestServerError_Permissions(t *testing.T) {
 			user, name, w := fmt.Sprint("user", i), fmt.Sprint("lock", i), faults.NewWitness()
 			setUser(t, s, user, append([]string{"+@all", "~*", "&*"}, strings.Fields(tt.denied)...)...)
 			// A short lease, because a record that can't be removed stays so long.
-			o := lockmgr.Options{Lease: time.Second, CommandTimeout: slow, Linger: -1, Observer: w.Observe}
+			o := lockmgr.Options{Lease: 2 * time.Second, CommandTimeout: 2 * slow, Linger: -1, Observer: w.Observe}
 			m := dialAs(t, s.Addr(), user, o)
 			requireKind := func(kind, err error) {
 				t.Helper()
