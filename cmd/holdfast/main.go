@@ -151,8 +151,8 @@ Put -- before a name that begins with -, as in: holdfast show -- -x`,
 // closeTime bounds the end of a manager.
 const closeTime = 10 * time.Second
 
-// with calls f with a manager, which it closes afterwards. Ctrl-C ends the context of f. Before that
-// it ends the program, as the dial of a manager takes no context.
+// with calls f with a manager, which it closes afterwards. Ctrl-C ends the context of f. Before f,
+// Ctrl-C ends the program, because the dial of a manager takes no context.
 func (a *app) with(o lockmgr.Options, f func(context.Context, *lockmgr.Manager) error) error {
 	o.Prefix = a.prefix
 	m, err := lockmgr.DialURL(a.url, o)

@@ -89,7 +89,11 @@ func TestSignal_ServerIsSilent(t *testing.T) {
 					return ""
 				})
 				p := w.start(append([]string{"--redis", "redis://" + addr + "?dial_timeout=1h"}, args...)...)
-				<-silent
+				select {
+				case <-silent:
+				case <-time.After(patient):
+					require.Fail(t, "the server was asked for nothing")
+				}
 				require.NoError(t, p.Process.Signal(os.Interrupt))
 				p.wait()
 				if ok := args[0] == "top" && greets; !ok {

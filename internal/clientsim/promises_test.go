@@ -437,24 +437,30 @@ func (b *book) promise8c() {
 // idle checks that no manager counts a request or a hold once all are answered and given back.
 func (b *book) idle() bool {
 	w := b.w
-	var busy string
 	for end := time.Now().Add(w.recovery + 2*w.set.lease); ; {
-		busy = ""
-		for _, m := range w.machines {
-			if mgr := m.current(); mgr != nil {
-				if s := mgr.Stats(); s.Pending+s.Waiting+s.Held+s.Watched > 0 {
-					busy = fmt.Sprintf("machine %d: %+v", m.index, s)
-				}
+		m, s := w.busy()
+		switch {
+		case m == nil:
+			return true
+		case time.Now().After(end):
+			w.fail("promise8c", "all is given back, and machine %d has %+v", m.index, s)
+			return false
+		case !w.pause(sec):
+			return false
+		}
+	}
+}
+
+// busy returns a machine whose manager counts a request or a hold, or nil.
+func (w *world) busy() (*machine, lockmgr.Stats) {
+	for _, m := range w.machines {
+		if mgr := m.current(); mgr != nil {
+			if s := mgr.Stats(); s.Pending+s.Waiting+s.Held+s.Watched > 0 {
+				return m, s
 			}
 		}
-		if busy == "" || time.Now().After(end) || !w.pause(sec) {
-			break
-		}
 	}
-	if busy != "" {
-		w.fail("promise8c", "all is given back, and %s", busy)
-	}
-	return !w.failed()
+	return nil, lockmgr.Stats{}
 }
 
 // mayStay reports whether a key may be there at the end.
