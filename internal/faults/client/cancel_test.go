@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -185,7 +186,7 @@ func TestClose_AmidCancelsLeavesNothing(t *testing.T) {
 	gone := expired(t, s)
 	for round := range 8 {
 		closing, staying := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-		leave, stay := newCrowd(1<<40, []*lockmgr.Manager{closing}), newCrowd(400, []*lockmgr.Manager{staying})
+		leave, stay := newCrowd(math.MaxInt32, []*lockmgr.Manager{closing}), newCrowd(400, []*lockmgr.Manager{staying})
 		var g, h errgroup.Group
 		for i := range 8 {
 			g.Go(func() error { return leave.live(rand.New(rand.NewPCG(uint64(round), uint64(i)))) })
