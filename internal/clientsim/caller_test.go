@@ -407,13 +407,18 @@ func (w *world) asTheReadme(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Ran
 	}
 }
 
-// withCallback registers a slow callback.
+// withCallback registers a slow callback. OnDone runs the callback itself if the future is settled, and the caller shall
+// not nap: so another goroutine registers it.
 func (w *world) withCallback(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	q := w.book.ask(m, mgr, a)
 	q.cancels = true
 	f := q.async(mgr)
 	nap := logBetween(r, ms, sec)
-	f.OnDone(func(*lockmgr.Lock, error) { w.pause(nap) })
+	w.calls.Add(1)
+	go func() {
+		defer w.calls.Done()
+		f.OnDone(func(*lockmgr.Lock, error) { w.pause(nap) })
+	}()
 	ctx, cancel := w.context(a.patience)
 	defer cancel()
 	l, err := f.Await(ctx)
