@@ -214,6 +214,8 @@ func (w *world) moveSlot(r *rand.Rand, name string, lasts time.Duration) {
 		return
 	}
 	to := w.servers[(from.index+1)%len(w.servers)]
+	// A replica that has become the master may have missed that the slot moved away before.
+	maps.DeleteFunc(to.keys.Values, func(key string, _ *value) bool { return slotOf(key) == slot })
 	m := &migration{from, to, slot, time.Now()}
 	if r.IntN(2) == 0 {
 		m.end()
