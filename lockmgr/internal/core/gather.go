@@ -125,7 +125,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	}
 	g.kept = r.Op.Number
 	// Add a suspect, so that the next try and the release name the number.
-	u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true})
+	u.unknown.add(suspect{number: g.kept, until: m.suspectUntil(), stray: true, answered: true})
 	g.ends = r.Op.Sent + r.Op.Gather
 	if r.Got > g.got {
 		g.got, g.until = r.Got, m.now+m.gatherTime(e.of, g)
@@ -139,7 +139,7 @@ func (m *Machine) gatherAcquired(e *entry) {
 		return
 	}
 	if g.kept != 0 {
-		e.makeUpkeep().unknown.removedNumber(g.kept) // this try has taken the kept part over
+		e.makeUpkeep().unknown.foundAll()
 	}
 	g.notBefore, g.vain, g.lastHad = 0, 0, m.now
 	m.stopGathering(e)

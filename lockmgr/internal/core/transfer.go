@@ -125,7 +125,7 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 			u.tokens.got(r.Token, op.Tokens)
 		}
 	} else { // the entry was given up while the transfer was in flight
-		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true})
+		u.unknown.add(suspect{number: op.Number, until: m.suspectUntil(), stray: true, answered: true})
 	}
 	if r.WriterWaits {
 		u.shutUntil = m.now + m.shutFor()

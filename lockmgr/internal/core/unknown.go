@@ -33,6 +33,8 @@ type suspect struct {
 	byMessage bool
 	// repeats is set if several commands record the number: see places, and Reply.Split.
 	repeats bool
+	// answered is set if each command that records the number has an answer.
+	answered bool
 }
 
 // maxSuspects bounds the suspects of one entry. Dropping a suspect does little harm, because the
@@ -48,6 +50,7 @@ func (u *unknown) add(s suspect) {
 			known.stray = known.stray || s.stray
 			known.ours = known.ours || s.ours
 			known.byMessage = known.byMessage && s.byMessage
+			known.answered = known.answered && s.answered
 			return
 		}
 	}
@@ -103,6 +106,12 @@ func (u *unknown) removed() {
 	if u.strays() == 1 && !slices.ContainsFunc(u.suspects, func(s suspect) bool { return s.repeats }) {
 		u.suspects = nil
 	}
+}
+
+// foundAll is called when a script that names the suspects has taken over, or removed, every record
+// of the entry. No record is left of a command that has an answer.
+func (u *unknown) foundAll() {
+	u.suspects = slices.DeleteFunc(u.suspects, func(s suspect) bool { return s.answered })
 }
 
 // removedNumber is called when a command that removes a number has run, and the command that

@@ -132,6 +132,7 @@ func (m *Machine) released(e *entry, r *Reply) {
 		if r.OK && e.number == 0 { // no script had confirmed the removed record
 			u.unknown.removed()
 		}
+		u.unknown.foundAll()
 	}
 	m.disown(e)
 	m.answerUnlock(e, err)
