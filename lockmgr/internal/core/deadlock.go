@@ -137,7 +137,7 @@ func (r *Request) ownBlockers(yield func(*Hold) bool) bool {
 			continue
 		}
 		for h := range e.holds {
-			if n.rules().waitsFor(r, h) && !yield(h) {
+			if !yield(h) {
 				return false
 			}
 		}

@@ -65,7 +65,6 @@
 //	                         anonymous       it would wait for itself. One that tries once
 //	                                         becomes a writer if nobody else reads
 //	side         alone       alone           alone while a writer holds it, else shared
-//	waitsFor     yes         no              yes; it is not asked of two that share
 //	parts        no          of several      no
 //	doubts       yes         no              yes
 //

@@ -11,9 +11,9 @@ import "time"
 // permits, and keeps the managers that wait in a line: see pool. A request for several permits may
 // gather: see gathering.
 //
-// The server does not tell whose permit comes free next. So a request for permits waits for no
-// owner in particular, and the search for deadlocks ignores the request. An owner that has a permit
-// may want another, so there is no re-entry. Requests are anonymous.
+// Requests are anonymous. The server does not tell whose permit comes free next. So a request for
+// permits waits for no owner in particular, and the search for deadlocks ignores the request. An
+// owner that has a permit may want another, so there is no re-entry.
 const Permits Kind = 3
 
 var _ = register(Permits, permits{})
@@ -21,9 +21,7 @@ var _ = register(Permits, permits{})
 // permits are the rules of Permits.
 type permits struct{ usual }
 
-func (permits) again(*Hold, *Request) outcome { return never }
-func (permits) waitsFor(*Request, *Hold) bool { return false }
-func (permits) goneErr() error                { return errReturned }
+func (permits) goneErr() error { return errReturned }
 
 func (permits) passes(e *entry, r *Request) bool { return e.permits == r.own.Permits }
 

@@ -27,7 +27,8 @@ type rules interface {
 	// request for which the entry was acquired. If that request has left, the entry serves the
 	// first request, unless that needs more than the acquire has brought: see lacks.
 	transfers() bool
-	// again returns what a request gets if its owner has a hold of the name already.
+	// again returns what a request gets if its owner has a hold of the name already. Only requests
+	// of explicit owners are asked about, so not those for permits.
 	again(h *Hold, r *Request) outcome
 	// parts reports whether an entry consists of several records, of which a script may find or get
 	// only some.
@@ -36,10 +37,6 @@ type rules interface {
 	doubts() bool
 	// side returns the side that the holds of an entry need.
 	side(e *entry) Side
-	// waitsFor reports whether a request must wait until a hold of another owner has ended. The
-	// search for deadlocks follows waitsFor. If request and hold are both Shared, the search asks
-	// waitsFor only if the request waits behind a request for the side Alone, here or elsewhere.
-	waitsFor(r *Request, h *Hold) bool
 	// newSpecial returns the special state of a name that has changed to the kind.
 	newSpecial() special
 	// ownDetails returns the details that makeDetails gives a name.
@@ -58,7 +55,6 @@ func (usual) again(*Hold, *Request) outcome { return reenters }
 func (usual) parts(*entry) bool             { return false }
 func (usual) doubts() bool                  { return true }
 func (usual) side(*entry) Side              { return Alone }
-func (usual) waitsFor(*Request, *Hold) bool { return true }
 func (usual) newSpecial() special           { return noSpecial{} }
 func (usual) goneErr() error                { return errGone }
 
