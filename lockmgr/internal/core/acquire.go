@@ -60,8 +60,9 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		m.tryFailed(e, r)
 		return
 	}
-	// An Unlock is open if its release or transfer had no answer, and this try was sent instead of
-	// another. The try has named the number of that hold, so the record of the hold is gone.
+	// An Unlock is still open if its release or transfer had no answer, and this try was sent
+	// instead of a repetition. The try has named the number of the unlocked hold, so the record of
+	// that hold is gone.
 	m.answerUnlock(e, nil)
 	if !r.OK {
 		m.othersHold(e, r)
@@ -102,7 +103,7 @@ func (m *Machine) takeGrant(e *entry) bool {
 	g := grants.newest
 	grants.newest = Grant{}
 	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if !n.details.special.takes(n, g.Number) || g.Sent < grants.ran || since > m.now || m.now-since > m.cfg.usable(g.Lease)/3 {
+	if !n.details.special.takes(n, g.Number) || grants.isHint(g, since, m.now, &m.cfg) {
 		return false
 	}
 	lease := m.leaseOf(n.queue.head)
@@ -201,8 +202,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	}
 }
 
-// failAbove fails the waiting requests for more permits than there are by an answer. It fails none that
-// came after the acquire was sent: the limit may have been raised before.
+// failAbove fails the waiting requests for more permits than there are, by an answer. A request that
+// came after the acquire was sent does not fail: the limit may have been raised since.
 func (m *Machine) failAbove(n *name, answer *Reply) {
 	for r := range n.queue.all {
 		if int64(r.own.Permits) > answer.Limit && r.Asked <= answer.Op.Sent {

@@ -7,10 +7,9 @@ import (
 
 // A claim says that a record must live until an instant, because of one grant. The present holds of
 // an entry and the entry's claims determine how long the record must live. A life of up to
-// Config.Lease is never shortened, because a watched hold needs that life from each renewal on.
-// When a claim ends, a record that lives for longer because of the claim gets a shorter life: see
-// shorten. A claim ends with its grant. Only a reservation outlives its grant, unless the grant was
-// never taken.
+// Config.Lease is never shortened: see giveLife. When a claim ends, a record that lives for longer
+// because of the claim gets a shorter life: see shorten. A claim ends with its grant. Only a
+// reservation outlives its grant, unless the grant was never taken.
 type claim struct {
 	what  claimKind
 	by    *Request // nil for a reservation whose grant is over

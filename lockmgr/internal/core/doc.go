@@ -77,8 +77,9 @@
 //
 // The server keeps the order of the waiters, so there are no runs. An entry passes in memory while
 // the places of this manager are first in the server's queue. Otherwise a transfer asks the server.
-// The server records the next request as the holder, or gives the lock to the first place of
-// another manager. The message of a script is then the grant: nobody asks. See places.go.
+// The server records the next request as the holder, or takes the lock back. Then the first place
+// of another manager is granted the lock by message, so that nobody asks, or is told that the lock
+// is free. See places.go.
 //
 // # Several entries
 //
@@ -225,13 +226,13 @@
 //
 // # A record in doubt
 //
-// A script serves the line when it grants the lock to, or tells, those who come next. A message of
-// a script that has not, while the record is ours, says that somebody may have removed the record:
-// a forced unlock, or a client of Redisson. Other names of this manager may have the same key:
-// sets, or the single name. They may not be subscribed, so the message concerns them, too. If the
-// entry is held, a transfer or a renewal is sent as soon as no script is in flight. If nobody holds
-// the entry, a transfer comes before the next holder. Until a script is confirmed, the lock is not
-// passed on in memory: see verify.go.
+// A script serves the line: the script grants the lock to those who come next, or tells them. While
+// the record is ours, a message of a script that has served no line says that somebody may have
+// removed the record: a forced unlock, or a client of Redisson. Other names of this manager may
+// have the same key: sets, or the single name. The message concerns these names, too, because they
+// may not be subscribed. If the entry is held, a transfer or a renewal is sent as soon as no script
+// is in flight. If nobody holds the entry, a transfer comes before the next holder. Until a script
+// is confirmed, the lock is not passed on in memory: see verify.go.
 //
 // A message may be late, or never come. So a record is also in doubt before its first handoff, and
 // if the last script that found the record was too long ago when the entry is to be passed on or

@@ -20,8 +20,9 @@ import "time"
 // has joined, no acquire follows, and the estimate stays until a grant comes that nobody wants.
 //
 // A position without a request delays others if its process hangs. So the server forgets such a
-// position soon: after six times the time from a release to the next grant, or 75 ms. A request
-// that still waits when two thirds of this are over sends an acquire: see rememberedEarly.
+// position soon: after six times the time from a release to the next grant, or after 75 ms if that
+// is longer: see rememberedEarly. A request that still waits when two thirds of this time are over
+// sends an acquire: see position.answered.
 type early struct {
 	likely     bool          // a request is likely to come before its grant would
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero

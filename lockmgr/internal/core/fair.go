@@ -6,8 +6,8 @@ package core
 //
 // A manager has one entry of a name. The manager passes the entry on in memory while its own places
 // are the first of the server's queue. Otherwise a transfer asks the server. The transfer records
-// the next request if the next request is first. If not, the transfer gives the lock to who is
-// first, by message. So there are no runs.
+// the next request if the next request is first. If not, the transfer gives the lock back, and
+// grants the lock to who is first, or tells who is first. So there are no runs.
 const Fair Kind = 4
 
 var _ = register(Fair, fair{})

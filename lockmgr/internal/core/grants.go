@@ -33,5 +33,11 @@ type grants struct {
 	ran    time.Duration // the send of the newest script that has run, by the answers
 }
 
+// isHint reports whether a grant with the number of the next hold is a hint all the same. since is
+// the instant from which the hold would be trusted.
+func (g *grants) isHint(grant Grant, since, now time.Duration, cfg *Config) bool {
+	return grant.Sent < g.ran || since > now || now-since > cfg.usable(grant.Lease)/3
+}
+
 // ranAt notes that a script has run that was sent at an instant.
 func (g *grants) ranAt(sent time.Duration) { g.ran = max(g.ran, sent) }

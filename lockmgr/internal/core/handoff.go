@@ -58,8 +58,8 @@ func (m *Machine) recordExpired(e *entry) {
 	m.startOver(e)
 }
 
-// handOver gives an entry that was not acquired for the first waiter to the first waiter, unless
-// the run is over.
+// handOver passes an entry on to the first waiter, unless the run is over. The entry was not
+// acquired for this waiter.
 func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	m.noteHandoff(e)
 	n, u := e.of, e.upkeep()

@@ -197,8 +197,8 @@ func (m *Machine) checkWaits() {
 }
 
 // closeDue returns when a manager that is closing aborts if the server goes on failing: RetryTime
-// after the server began to fail. If RetryTime ends too soon after Close, closeDue leaves time for
-// one more try of each release: RetryTime or half of SuspectTime, whichever is less.
+// after the server began to fail. But after Close there is time for one more try of each release:
+// RetryTime or half of SuspectTime, whichever is less.
 func (m *Machine) closeDue(h *health) time.Duration {
 	return max(later(h.failingSince, m.cfg.RetryTime), later(m.closedAt, min(m.cfg.RetryTime, m.cfg.SuspectTime/2)))
 }
@@ -226,10 +226,9 @@ func (m *Machine) checkWaitsOn(shard uint8) {
 		// Perhaps nothing was sent since the failure, so a try goes out before requests fail. The
 		// answer shows whether the server still fails.
 		h.probed = true
-		for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.waiting() != nil }) {
-			m.trySoon(n.waiting())
-			m.settle(n)
-			break
+		if some := m.namesWhere(func(n *name) bool { return n.shard == shard && n.waiting() != nil }); len(some) > 0 {
+			m.trySoon(some[0].waiting())
+			m.settle(some[0])
 		}
 	}
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.queue.head != nil }) {

@@ -253,7 +253,7 @@ func (n *name) refreshAt() time.Duration {
 // placesAt returns when a script of a held entry must change the places, or Forever.
 func (n *name) placesAt(u *upkeep, now time.Duration) time.Duration {
 	if n.placesDue(now) {
-		return u.nextTransfer // the last script has failed: otherwise sendDue had sent it
+		return u.nextTransfer // the last script has failed: otherwise sendDue would have sent one
 	}
 	return n.refreshAt()
 }
@@ -275,7 +275,7 @@ func (p *places) answered(m *Machine, r *Reply) {
 			p.notJoined(n, x.Join)
 		}
 		return
-	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // nor has a transfer that finds no record of ours
+	case r.Op.Verb == VerbTransfer && !r.OK && !r.GaveWay: // a transfer that finds no record of ours does nothing
 		return
 	}
 	if p.passedOn < x.Before {

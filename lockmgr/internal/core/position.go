@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A position is what a name knows of the manager's position in the line of the server. It is the
-// special state of a name of kind Exclusive or ReadWrite that has details of its own, and part of
-// the state of sets and of permits.
+// A position is what a name knows of the manager's position in the line of the server. A position
+// is the special state of a name of kind Exclusive or ReadWrite that has details of its own, and
+// part of the state of sets and of permits.
 //
 // The server keeps the managers that wait for a name in a line: see internal/script/line.lua. A
 // refused acquire joins the line. A script that leaves something free grants it to the first
@@ -35,15 +35,18 @@ import (
 // end, with the same script. A release joins the line also if nobody waits here, but a request is
 // likely to come: see early.go.
 type position struct {
-	joined uint64 // the newest script that may have joined the line since a script has left it, or zero
-	leaves uint64 // the script in flight that leaves the line, or zero
+	// joined is the ID of the newest script that may have joined the line. joined is zero if no
+	// script has joined since the manager left the line.
+	joined uint64
+	leaves uint64 // the ID of the script in flight that leaves the line, or zero
 	// hearsOwn is set while we are subscribed to the channel of this manager, beside the name's.
 	hearsOwn bool
-	// delivered is set if messages of the channel of the name, and of the manager, are delivered.
+	// delivered says whether messages are delivered: first those of the channel of the name, then
+	// those of the channel of the manager, at OwnPlace.
 	delivered [2]bool
 
-	place uint64 // the number of a hold that is granted by message, or zero
-	side  Side   // of that hold
+	place uint64 // the number of the next hold if a message grants the hold, or zero
+	side  Side   // of the next hold, while place is not zero
 	// unwanted are numbers that a message has granted or may grant, and that nobody wants. The next
 	// script names these numbers.
 	unwanted []uint64
@@ -201,7 +204,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 // the manager stands in no line.
 func (p *position) noteLeft(r *Reply) {
 	op := r.Op
-	positionOver := op.onlyAcquire && (r.OK || r.OtherKind) // a record of another kind: the position is left to expire
+	positionOver := op.onlyAcquire && (r.OK || r.OtherKind) // with OtherKind, the position on the server expires
 	left := r.Ran == Yes && (op.Leaves || positionOver)
 	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (left || notJoined) && p.joined <= op.ID {

@@ -77,10 +77,10 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 	case asking:
 		n.signal(ev)
 	}
-	// The try in flight may be refused, the transfer may give way, and the release may join the
-	// line. In a gap the server may remove that position, because nobody hears. A confirmation
-	// closes the gap in which a message may have been missed, whether at the start or after a
-	// reconnection.
+	// woken counts if the try in flight is refused, if the transfer gives way, or if the release
+	// joins the line. A gap counts for a release, because the server may remove a position that
+	// nobody hears for. A confirmation closes the gap in which a message may have been missed,
+	// whether at the start or after a reconnection.
 	e.woken = e.woken || ev.Message || ev.Confirmed || gap && e.phase == releasing
 }
 
