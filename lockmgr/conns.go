@@ -118,8 +118,8 @@ type trackedConn struct {
 	addr   string
 	shared bool
 
-	greeted atomic.Bool // the server has said more than one error
-	said    []byte      // all that the server has said before that
+	greeted atomic.Bool // what the server has said is more than a single error
+	said    []byte      // all that the server has said, until greeted is set
 }
 
 // Read reads from the connection. If the server ends the connection after a single error or

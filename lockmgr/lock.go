@@ -357,9 +357,9 @@ func (t *ticket) endWith(ctx context.Context) *sync.Mutex {
 	return &more.mu
 }
 
-// left returns the error of a request whose caller has left, for its event. If a context ended the
-// wait, the caller has the same error.
-func (t *ticket) left() error {
+// leftErr returns the error of a request whose caller has left, for the event of the request. If a
+// context ended the wait, the caller has the same error.
+func (t *ticket) leftErr() error {
 	if _, err := t.promise.Future().Result(); !errors.Is(err, ErrCanceled) {
 		return err // of endWith
 	}

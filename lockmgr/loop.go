@@ -290,7 +290,7 @@ func (l *loop) listen(key watchKey, w *notify.Watch, seq uint64) {
 	})
 }
 
-// grantOf returns the grant of a lock by the message of a wake-up, or zero.
+// grantOf returns the grant that the message of a wake-up carries, or zero.
 func (l *loop) grantOf(name string, wake notify.Wake) core.Grant {
 	g, _ := wire.ReadGrant(l.id.secret, name, wake.Payload)
 	return g
@@ -309,7 +309,7 @@ func (l *loop) granted(r *core.Request) {
 	if !t.promise.Resolve(lockOf(r), nil) {
 		// The caller left while the grant was on its way.
 		l.actor.Post(core.Untaken{Request: r})
-		l.observeFailure(r, t.left())
+		l.observeFailure(r, t.leftErr())
 		return
 	}
 	if trace != nil {
@@ -322,7 +322,7 @@ func (l *loop) failed(r *core.Request, err error) {
 	t.ended()
 	err = t.waitError(l.now(), l.id.public(err))
 	if !t.promise.Resolve(nil, err) {
-		err = t.left()
+		err = t.leftErr()
 	}
 	l.observeFailure(r, err)
 }

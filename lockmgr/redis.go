@@ -338,7 +338,7 @@ func (s lateServer) Exec(limit *wire.Deadline, commands []wire.Command, answers 
 	wire.Redis{Client: s.late.found}.Exec(limit, commands, answers)
 }
 
-// Dedicate is Redis.Dedicate. Dedicate must follow an answer.
+// Dedicate is Redis.Dedicate. Dedicate must not be called before Exec has brought an answer.
 func (s lateServer) Dedicate() (wire.Connection, error) {
 	return wire.Redis{Client: s.late.found}.Dedicate()
 }

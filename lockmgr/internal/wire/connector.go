@@ -172,7 +172,7 @@ func (c *Connector) Exec(d *Deadline, commands []Command, answers []Answer) {
 	c.redis.Exec(d, commands, answers)
 }
 
-// Dedicate is Redis.Dedicate. Dedicate must follow an answer.
+// Dedicate is Redis.Dedicate. Dedicate must not be called before Exec has brought an answer.
 func (c *Connector) Dedicate() (Connection, error) { return c.redis.Dedicate() }
 
 // ping is the greeting of a single server. A user who may not PING or HELLO is connected.

@@ -247,7 +247,7 @@ func readTransferred(op *core.Op, a *Answer, r *core.Reply) (ok bool) {
 }
 
 func readReleased(op *core.Op, a *Answer, r *core.Reply) bool {
-	if a.is(Int, Int) || a.is(Text, Int) { // a manager of the line was told
+	if a.is(Int, Int) || a.is(Text, Int) { // the first manager of the line was granted the lock, or told
 		r.HandedOn, r.Joined = true, a.Array[1].Int == 2
 		a = &a.Array[0]
 	}

@@ -440,8 +440,8 @@ type outcome struct {
 	sentAt   time.Duration // when an answered operation was sent, or negative
 }
 
-// heard notes the end of a task. f is nil or the task's failure.
-func (o *outcome) heard(f *Failure) {
+// taskEnded notes the end of a task. f is nil or the task's failure.
+func (o *outcome) taskEnded(f *Failure) {
 	o.ended++
 	if f.Unanswered() {
 		o.silent = f
@@ -466,7 +466,7 @@ func (l *Lane) report(b *batch) {
 			a = &Answer{Kind: Failed, Failure: closedLane} // all lanes are closed
 		}
 		if t.op == nil {
-			o.heard(a.Failure)
+			o.taskEnded(a.Failure)
 			t.call.late.Stop()
 			t.call.end(*a)
 			continue
@@ -515,5 +515,5 @@ func (l *Lane) reply(op *core.Op, a *Answer, o *outcome) {
 		*r, o.replies.Replies = core.Reply{}, o.replies.Replies[:len(o.replies.Replies)-1]
 		return
 	}
-	o.heard(a.Failure)
+	o.taskEnded(a.Failure)
 }

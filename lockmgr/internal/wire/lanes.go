@@ -76,8 +76,8 @@ type Cluster struct {
 	Node func(addr string) Server
 	// Every is how often the layout is asked for. Zero: layoutEvery.
 	Every time.Duration
-	// OneSlot reports whether there is one master at a time, for all slots. If so, all locks may
-	// share a command.
+	// OneSlot is set if there is one master at a time, for all slots. If so, all locks may share a
+	// command.
 	OneSlot bool
 	// Moved is called when the layout has changed. Moved must not block.
 	Moved func()
