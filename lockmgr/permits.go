@@ -139,7 +139,7 @@ func (l *Lock) PermitIDs() []string {
 //
 // Somebody else may have the permits at once, while the old holder is still Valid. A holder in the
 // same manager learns of the loss a round trip later. A holder in another manager learns of the
-// loss at the next renewal, within 40 % of Options.Lease. A holder with a fixed lease learns of the
+// loss at the next renewal, within 46 % of Options.Lease. A holder with a fixed lease learns of the
 // loss from Extend or Unlock, or when the lease ends.
 //
 // The server learns of a handoff in memory up to 32 ms late. Until the server does, the server

@@ -36,7 +36,7 @@ func (s *Server) LoseLock(l *lockmgr.Lock) {
 // LoseName takes name away from its holders. It is LoseLock for code that does not give its locks
 // to the test. A holder whose manager comes from [Server.Manager] loses the lock at once: a round
 // trip after LoseName has returned. If readers of several managers hold it, those of one lose it at
-// once. All others learn of the loss at their next renewal, within 40 % of lockmgr.Options.Lease.
+// once. All others learn of the loss at their next renewal, within 46 % of lockmgr.Options.Lease.
 //
 // LoseName ends the test with t.Fatal if nobody holds name, or if the server or the holder's
 // manager can't be reached.
@@ -56,7 +56,7 @@ func (s *Server) LoseName(name string) {
 }
 
 // Forget removes the records of name, as DEL by hand does, and tells nobody. A holder notices at
-// its next renewal, within 40 % of lockmgr.Options.Lease, or with FixedLease at Unlock. Until then
+// its next renewal, within 46 % of lockmgr.Options.Lease, or with FixedLease at Unlock. Until then
 // its lock is Valid, and another manager may get it too. Waiters get no message. Fencing tokens go
 // on rising.
 //
