@@ -98,9 +98,9 @@ func (l *loop) Handle(batch []message) time.Duration {
 	return max(0, min(next-l.now(), l.longestSleep()))
 }
 
-// lookEvery is the longest time that the loop sleeps while a lock is held, on hosts whose timers
-// stand still during a suspension. lookEvery bounds how long after the suspension a loss is
-// reported.
+// lookEvery is the longest time that the loop sleeps while a lock is held, on hosts whose clock
+// shows suspensions. Timers stand still during a suspension, so lookEvery bounds how long after the
+// suspension a loss is reported.
 const lookEvery = time.Second
 
 // longestSleep returns the longest time that the loop may sleep.

@@ -60,7 +60,8 @@ import (
 // known until the first connection: whether they are what opt says, who the user is, which master
 // serves a name. So requests return the ErrTopology or ErrPermission that Dial would return. For a
 // cluster older than 7.0, set Options.Channels to ClassicChannels. A manager of a single server
-// connects for its first request. All others connect in the background.
+// connects for its first request. A manager of a cluster, or of Sentinels, connects in the
+// background.
 //
 // Dial returns ErrTopology for a server that shares a cluster with other masters if
 // opt.ForceSingleClient is set, for the address of a Sentinel without MasterSet, for a MasterSet

@@ -202,8 +202,8 @@ func (m *Machine) othersHold(e *entry, r *Reply) {
 	}
 }
 
-// failAbove fails the waiting requests for more permits than there are, by an answer. A request that
-// came after the acquire was sent does not fail: the limit may have been raised since.
+// failAbove fails the waiting requests for more permits than there are, by an answer. A request
+// that came after the acquire was sent does not fail: the limit may have been raised since.
 func (m *Machine) failAbove(n *name, answer *Reply) {
 	for r := range n.queue.all {
 		if int64(r.own.Permits) > answer.Limit && r.Asked <= answer.Op.Sent {

@@ -125,8 +125,8 @@ func (m *Machine) waitOver(e *entry) {
 }
 
 // poll returns the time until the next try if no message comes: the time until the other manager's
-// record expires, but no more than PollMax, lookAgain in a line, or pollBlind without messages. In a
-// line, the next try comes before a turn or a grant whose message was lost is over: both last for
+// record expires, but no more than PollMax, lookAgain in a line, or pollBlind without messages. In
+// a line, the next try comes before a turn or a grant whose message was lost is over: both last for
 // lookAgain.
 func (m *Machine) poll(n *name, ttl time.Duration) time.Duration {
 	most := m.cfg.PollMax

@@ -21,8 +21,9 @@ var (
 	inspect     = newScript("inspect")
 )
 
-// maxShared bounds the locks that share a command, and maxRenewed the leases that share a renewal,
-// which is cheaper. More would gain little, and would occupy the server for a millisecond or more.
+// maxShared bounds the locks that share an acquire or a release, and maxRenewed the leases that
+// share a renewal. A renewal costs the server less. Larger bounds would gain little, and a command
+// would occupy the server for a millisecond or more.
 const (
 	maxShared  = 64
 	maxRenewed = 128

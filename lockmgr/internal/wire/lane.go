@@ -180,7 +180,7 @@ func (l *Lane) overdue(c *call) {
 		c.end(f.Answer())
 		return
 	}
-	l.mu.Lock()
+	l.mu.Lock() // Call sets late with the mutex held
 	defer l.mu.Unlock()
 	c.late.Reset(max(l.cfg.Timeout/4, leastQuiet))
 }
