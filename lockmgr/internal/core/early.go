@@ -100,5 +100,5 @@ const leastEarly = 75 * time.Millisecond
 func (p *position) mayWait(n *name, now time.Duration) bool {
 	first := n.queue.head
 	willBeTold := now < p.standsUntil && n.sub == subOn
-	return willBeTold && first.Side == p.side && !first.takesOver() && !n.details.impatient
+	return willBeTold && first.Side == p.side && !first.takesOver() && !n.impatient()
 }

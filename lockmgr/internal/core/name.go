@@ -56,8 +56,8 @@ type details struct {
 	upkeep upkeep   // that of the first entry
 	extra  []*extra // the other entries
 
-	forAlone  int  // requests in the queue that are for the side Alone
-	impatient bool // a request in the queue may have Once set
+	forAlone int // requests in the queue that are for the side Alone
+	once     int // requests in the queue that have Once set
 }
 
 // noDetails are the details of names that have none of their own, for kinds without a special

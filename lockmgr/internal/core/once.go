@@ -62,22 +62,10 @@ func (m *Machine) whyOccupied(n *name) error {
 	return ErrNotAcquired
 }
 
-// takeImpatient reports whether a request in the queue may have Once set, and clears
-// details.impatient. The caller must grant or fail each request with Once set, or set
-// details.impatient again.
-func (n *name) takeImpatient() bool {
-	if !n.hasDetails() {
-		return n.queue.head != nil && n.queue.head.Once
-	}
-	impatient := n.details.impatient
-	n.details.impatient = false
-	return impatient
-}
-
 // failImpatient fails the waiting requests that have Once set. They wait for an answer, and for no
 // unlock.
 func (m *Machine) failImpatient(n *name, err error) {
-	if !n.takeImpatient() {
+	if !n.impatient() {
 		return
 	}
 	for r := range n.queue.all {
@@ -93,7 +81,7 @@ func (m *Machine) failImpatient(n *name, err error) {
 // it again.
 func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	n := e.of
-	if !n.takeImpatient() {
+	if !n.impatient() {
 		return Forever
 	}
 	othersMayWait := e.upkeep().writerWaits || n.details.run.others > 0 || !m.cfg.TrustSubscribers
@@ -106,7 +94,6 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 		default:
 			ready, again := m.prepareJoin(e, r, false)
 			if !ready {
-				n.details.impatient = true
 				return again
 			}
 			r.Passed = true

@@ -162,7 +162,7 @@ func (q *queue) remove(r *Request) {
 }
 
 // push adds a request to the queue of a name. If a request behind the first has Once set, push
-// makes the details of the name: see takeImpatient.
+// makes the details of the name: see impatient.
 func (n *name) push(r *Request) {
 	if r.Once && n.queue.head != nil {
 		n.makeDetails()
@@ -175,7 +175,9 @@ func (n *name) push(r *Request) {
 
 // queued counts a new request in the queue of a name with details of its own.
 func (n *name) queued(r *Request) {
-	n.details.impatient = n.details.impatient || r.Once
+	if r.Once {
+		n.details.once++
+	}
 	if r.Side == Alone {
 		n.details.forAlone++
 	}
@@ -184,9 +186,23 @@ func (n *name) queued(r *Request) {
 // remove takes a request out of the queue of a name.
 func (n *name) remove(r *Request) {
 	n.queue.remove(r)
-	if n.hasDetails() && r.Side == Alone {
+	if !n.hasDetails() {
+		return
+	}
+	if r.Once {
+		n.details.once--
+	}
+	if r.Side == Alone {
 		n.details.forAlone--
 	}
+}
+
+// impatient reports whether a request in the queue has Once set.
+func (n *name) impatient() bool {
+	if !n.hasDetails() {
+		return n.queue.head != nil && n.queue.head.Once // see push
+	}
+	return n.details.once > 0
 }
 
 // somebodyWaits reports whether a request without Once waits.
