@@ -1,6 +1,6 @@
 package core
 
-// rest makes an entry idle, and lets the name rest once all entries of the name are idle. rest is
+// rest makes an entry idle. Once all entries of the name are idle, settle calls restName. rest is
 // called when nobody here wants the entry, and the entry is not known to be on the server.
 func (m *Machine) rest(e *entry) {
 	n := e.of
@@ -16,9 +16,6 @@ func (m *Machine) rest(e *entry) {
 		if n.sub != subNone || c.run.others > 0 {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
-	}
-	if n.idle() {
-		m.restName(n)
 	}
 }
 

@@ -35,7 +35,7 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 	if n.index() != nil {
 		again = min(again, m.settleIndexed(n))
 	}
-	if n.hasDetails() && n.idle() && m.now >= n.details.restUntil {
+	if n.hasDetails() && n.idle() && (m.now >= n.details.restUntil || m.closing) {
 		m.restName(n)
 	}
 	switch {
