@@ -231,19 +231,23 @@ func TestReadWrite_WriterThatGaveUp(t *testing.T) {
 }
 
 // A try to read is never refused while only readers of its own process have the name, or ask for
-// it: not while their first command is under way, and not when they have had the name for so long
-// that a process which is not known gets a chance.
+// it: not while a command is under way, and not when they have had the name for so long that a
+// process which is not known gets a chance.
 func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
-	for _, hold := range []time.Duration{100 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond} {
+	for _, tt := range []struct {
+		readers, rounds int
+		hold, delay     time.Duration
+	}{{8, 500, 100 * time.Microsecond, 0}, {8, 500, 5 * milli, 0}, {8, 500, 50 * milli, 0}, {2, 1000, 4 * milli, 2 * milli}, {2, 1000, 4 * milli, 10 * milli}} {
 		bubble(t, func(t *testing.T, w *scene) {
-			m, _ := w.manager(lockmgr.Options{})
+			m, n := w.manager(lockmgr.Options{})
+			n.delay.Store(int64(tt.delay))
 			var wg sync.WaitGroup
-			for i := range 8 {
+			for i := range tt.readers {
 				wg.Go(func() {
 					lengths := rand.New(rand.NewPCG(uint64(i), 0))
-					for range 500 {
+					for range tt.rounds {
 						l := mustTryLock(t, m, "doc", lockmgr.Shared())
-						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
+						time.Sleep(time.Duration(lengths.Int64N(int64(tt.hold))))
 						mustUnlock(t, l)
 					}
 				})

@@ -6,11 +6,12 @@ import (
 )
 
 // ask sends an acquire for the first waiter, unless others go first. No script about the entry may
-// be in flight.
+// be in flight. Requests that try once do not wait for clients of whom nobody knows: their error
+// would say that others have the lock.
 func (m *Machine) ask(e *entry) {
 	n := e.of
 	m.advanceOutsiders(n)
-	if o := n.outsiders(); o != nil && m.now < o.until {
+	if o := n.outsiders(); o != nil && m.now < o.until && !(o.blind && n.onlyTries()) {
 		m.subscribe(n)
 		m.becomeWaiting(e, o.nextLook(&m.cfg))
 		n.details.special.hear(m, n)

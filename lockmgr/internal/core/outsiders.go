@@ -14,6 +14,7 @@ type outsiders struct {
 	pausedAt, until time.Duration // the newest pause. until moves back if the pause ends early
 	end             time.Duration // the value of until when the pause began
 	whole           bool          // the pause does not end early
+	blind           bool          // the pause is for clients that do not subscribe, and nobody knows of any
 	repeats         int           // how many refused tries may be repeated at once
 	repeated        int           // tries repeated since the last grant; always zero with an index
 	vain            uint          // how many pauses for subscribers have followed each other without anybody being heard
@@ -68,7 +69,7 @@ func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Co
 			o.until = now
 		}
 	case o.known(now, cfg) && r.ended(cfg.PassCount*max(1, entries), ran, cfg):
-		o.pausedAt, o.end, o.whole = now, now+min(ran, cfg.PassTime), false
+		o.pausedAt, o.end, o.whole, o.blind = now, now+min(ran, cfg.PassTime), false, false
 		o.until = o.end
 		r.begin(now)
 		return true
@@ -100,6 +101,7 @@ func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j 
 		pause = cfg.BackTime
 	}
 	o.vain++
+	o.blind = others == 0
 	o.pausedAt, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
 	o.until = o.end
 }
