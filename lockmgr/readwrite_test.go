@@ -237,7 +237,7 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 	for _, tt := range []struct {
 		readers, rounds int
 		hold, delay     time.Duration
-	}{{8, 500, 100 * time.Microsecond, 0}, {8, 500, 5 * milli, 0}, {8, 500, 50 * milli, 0}, {2, 1000, 4 * milli, 2 * milli}, {2, 1000, 4 * milli, 10 * milli}} {
+	}{{8, 500, 100 * time.Microsecond, 0}, {8, 500, 5 * milli, 0}, {8, 500, 50 * milli, 0}, {2, 1000, 4 * milli, 2 * milli}, {3, 1000, 4 * milli, 10 * milli}} {
 		bubble(t, func(t *testing.T, w *scene) {
 			m, n := w.manager(lockmgr.Options{})
 			n.delay.Store(int64(tt.delay))
@@ -246,7 +246,11 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 				wg.Go(func() {
 					lengths := rand.New(rand.NewPCG(uint64(i), 0))
 					for range tt.rounds {
-						l := mustTryLock(t, m, "doc", lockmgr.Shared())
+						ask := mustTryLock
+						if i == 2 && tt.delay > 0 { // this one waits
+							ask = mustLock
+						}
+						l := ask(t, m, "doc", lockmgr.Shared())
 						time.Sleep(time.Duration(lengths.Int64N(int64(tt.hold))))
 						mustUnlock(t, l)
 					}

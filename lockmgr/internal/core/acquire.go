@@ -11,7 +11,7 @@ import (
 func (m *Machine) ask(e *entry) {
 	n := e.of
 	m.advanceOutsiders(n)
-	if o := n.outsiders(); o != nil && m.now < o.until && !(o.blind && n.onlyTries()) {
+	if o := n.outsiders(); o != nil && m.now < o.until && !(o.blind && n.triesNext()) {
 		m.subscribe(n)
 		m.becomeWaiting(e, o.nextLook(&m.cfg))
 		n.details.special.hear(m, n)

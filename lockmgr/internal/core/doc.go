@@ -272,8 +272,8 @@
 // with a short pause if there are some that were never heard.
 //
 // Processes that poll are not counted. So ShareEvery bounds how long a manager goes on without a
-// pause that is long enough for pollers. If only requests that try once wait, they ask in that
-// pause, too: a refusal would say that others have the lock.
+// pause that is long enough for pollers. A request that tries once asks in that pause, too: a
+// refusal would say that others have the lock.
 //
 // # Where to begin
 //

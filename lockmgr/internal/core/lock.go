@@ -47,6 +47,8 @@ func (m *Machine) serve(e *entry, r *Request) {
 	case e.flight != 0:
 	case e.phase == waiting && m.healthOf(e.of).failing:
 		m.trySoon(e) // to see whether the server still fails
+	case e.phase == waiting && r.Once:
+		m.ask(e) // in a pause for clients of whom nobody knows
 	case e.of.queue.head != r:
 	case e.phase == idle:
 		if !e.of.enoughAsk(e) {

@@ -24,7 +24,7 @@ func (m *Machine) inUse(e *entry, r *Request) bool {
 	case asking:
 		return !together
 	case waiting:
-		return true
+		return !together || !n.outsiders().pausesBlindly(m.now)
 	case held:
 		return queueFirst || !n.rules().joins(e, r)
 	case releasing:
@@ -61,6 +61,10 @@ func (m *Machine) whyOccupied(n *name) error {
 	}
 	return ErrNotAcquired
 }
+
+// triesNext reports whether the next grant serves a request that has Once set: the first of the
+// queue, or one that shares with all others. The queue must not be empty.
+func (n *name) triesNext() bool { return n.queue.head.Once || n.impatient() && !n.waitsAlone() }
 
 // failImpatient fails the waiting requests that have Once set. They wait for an answer, and for no
 // unlock.

@@ -49,6 +49,11 @@ func (o *outsiders) noteRefused(now time.Duration, cfg *Config) {
 	}
 }
 
+// pausesBlindly reports whether a pause lasts that is for clients of whom nobody knows.
+func (o *outsiders) pausesBlindly(now time.Duration) bool {
+	return o != nil && o.blind && now < o.until
+}
+
 // takeRepeat reports whether a refused try is repeated at once, and counts the repeat. A client may
 // ask again as soon as it has released. Its message reaches us too late, so the client is always
 // first. By chance the repeated try runs between its release and its next acquire.
