@@ -108,6 +108,12 @@ func ways() []Way {
 			})
 			require.ErrorIs(w, err, lockmgr.ErrLeaseLost)
 		}},
+		{Name: "found by Extend", Counts: Counts{Granted: 1, Lost: 1}, Run: func(w *World) {
+			l := w.lock()
+			w.remove("a:1")
+			require.ErrorIs(w, l.Extend(faults.Patient(w), time.Minute), lockmgr.ErrLeaseLost)
+			w.finds(l, lockmgr.ErrLeaseLost)
+		}},
 		foundByUnlock("found by Unlock with KeepFor", lockmgr.KeepFor(time.Hour)),
 		foundByUnlock("found by the Unlock of a fair lock", lockmgr.Fair()),
 		{Name: "found by the Unlock of the last reader", Counts: Counts{Granted: 2, Unlocked: 1, Lost: 1}, Run: func(w *World) {
