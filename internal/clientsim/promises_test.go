@@ -804,14 +804,14 @@ func (b *book) silent(q *request) bool {
 }
 
 // onlyReads reports whether readers of the manager of a request to read have the name, for a while,
-// and nobody else wants it, and no other manager has had it.
+// or nobody has it, and nobody else wants it, and no other manager has had it.
 func (b *book) onlyReads(q *request) bool {
 	p := b.of(q.name)
 	w := b.w
-	if q.kind != reader || !q.once || len(p.holds) == 0 || w.set.kinds&(sets|redisson|force|abandon|together|ofNames) != 0 || q.hopeless() {
+	if q.kind != reader || !q.once || w.set.kinds&(sets|redisson|force|abandon|together|ofNames) != 0 || q.hopeless() {
 		return false
 	}
-	steady := false
+	steady := len(p.holds) == 0
 	for _, h := range p.holds {
 		if h.kind != reader || h.mgr != q.mgr {
 			return false
