@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,10 +131,8 @@ Put -- before a name that begins with -, as in: holdfast show -- -x`,
 		if !c.Flags().Changed("prefix") {
 			a.prefix = prefix
 		}
-		if a.url == "" {
-			a.url = url
-		}
-		if a.url == "" {
+		a.url = cmp.Or(a.url, url)
+		if a.url == "" && os.Getenv(envName) == "" { // not under a run, whose server is another one
 			a.url = "redis://127.0.0.1:6379"
 		}
 	}
@@ -155,7 +154,7 @@ const closeTime = 10 * time.Second
 // Ctrl-C ends the program, because the dial of a manager takes no context.
 func (a *app) with(o lockmgr.Options, f func(context.Context, *lockmgr.Manager) error) error {
 	o.Prefix = a.prefix
-	m, err := lockmgr.DialURL(a.url, o)
+	m, err := a.dial(o)
 	if err != nil {
 		return failed(err)
 	}
@@ -168,6 +167,14 @@ func (a *app) with(o lockmgr.Options, f func(context.Context, *lockmgr.Manager) 
 		}
 		return err
 	})
+}
+
+// dial connects to the server. It guesses no server for a command of run: a lock at another server keeps nobody out.
+func (a *app) dial(o lockmgr.Options) (*lockmgr.Manager, error) {
+	if a.url == "" {
+		return nil, &exit{exitUsage, errors.New("a command of run needs --redis, or --pass-redis for that run")}
+	}
+	return lockmgr.DialURL(a.url, o)
 }
 
 // using calls f, and closes m afterwards.

@@ -57,7 +57,7 @@ The environment of the command has HOLDFAST_NAME with the whole name, HOLDFAST_P
 with --token HOLDFAST_TOKEN. The token rises with every grant of the lock. A resource that refuses tokens
 smaller than the last one is safe from a command that still runs after the lock was lost. The server keeps the
 counter of a name's tokens for ever. The command does not get HOLDFAST_REDIS, which may have a password, unless
-you give --pass-redis: a holdfast that the command runs then uses the same server.
+you give --pass-redis: a holdfast that the command runs then uses the same server. Without, it needs --redis.
 
 holdfast passes SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1 and SIGUSR2 on to the command, unless it was
 started with the signal ignored, as by nohup. While it is in the foreground of a terminal it does not pass
@@ -167,7 +167,7 @@ func (j *job) run(a *app) error {
 	defer signal.Stop(signals)
 	j.until = time.Now().Add(j.wait)
 	o := lockmgr.Options{Lease: j.lease, Prefix: a.prefix, Process: lockmgr.Process{Program: "holdfast run"}}
-	m, err := outlast(j, signals, func() *futures.Future[*lockmgr.Manager] { return j.dial(a.url, o) })
+	m, err := outlast(j, signals, func() *futures.Future[*lockmgr.Manager] { return j.dial(a, o) })
 	if err != nil {
 		return failed(err)
 	}
@@ -226,9 +226,9 @@ func (j *job) options() []lockmgr.LockOption {
 const retryAfter = time.Second
 
 // dial connects to the server, for as long as the job may wait.
-func (j *job) dial(url string, o lockmgr.Options) *futures.Future[*lockmgr.Manager] {
+func (j *job) dial(a *app, o lockmgr.Options) *futures.Future[*lockmgr.Manager] {
 	var p futures.Promise[*lockmgr.Manager]
-	go func() { p.Resolve(lockmgr.DialURL(url, o)) }() // it takes no context, and ends with the program
+	go func() { p.Resolve(a.dial(o)) }() // it takes no context, and ends with the program
 	if j.wait > 0 {
 		time.AfterFunc(time.Until(j.until), func() { p.Resolve(nil, &exit{exitUnreachable, errors.New("the server did not answer in time")}) })
 	}

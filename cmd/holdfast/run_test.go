@@ -249,6 +249,11 @@ func TestRun_EnvironmentOfItsOwn(t *testing.T) {
 		require.Zero(t, code, text)
 		require.Equal(t, c.want, out, c)
 	}
+	for _, inner := range [][]string{{"run", "inner", "--", "true"}, {"ls"}} {
+		code, _, text := w.run(append([]string{"run", "outer", "--", binary}, inner...)...)
+		require.Equal(t, 64, code, "it must not guess a server")
+		require.Contains(t, text, "--pass-redis")
+	}
 	_, out, _ := w.run("run", "--token", "a", "--", "sh", "-c", show)
 	require.Equal(t, "HOLDFAST_NAME=a HOLDFAST_TOKEN=1 ", out)
 	_, out, _ = w.run("--redis", "redis://"+w.Addr()+"/0", "run", "--token", "--pass-redis", "a", "--", "sh", "-c", show)
