@@ -33,7 +33,7 @@ type LocalLock struct {
 	Handles int
 	// Permits is how many permits a hold has.
 	Permits int
-	// Token is the fencing token of a hold, or zero.
+	// Token is the fencing token of a hold, or zero: see Lock.Token.
 	Token int64
 	// Note is what the request was given by Note.
 	Note string
@@ -55,10 +55,13 @@ func (m *Manager) Locks(ctx context.Context) ([]LocalLock, error) {
 		l := &all[i]
 		*l = LocalLock{
 			Name: r.Name, Kind: wire.KindName(r.Kind), Shared: r.Side == core.Shared, Held: u.Held,
-			For: max(0, now-u.since), Handles: u.Handles, Permits: u.permits, Token: u.Token, Note: noteOf(r),
+			For: max(0, now-u.since), Handles: u.Handles, Permits: u.permits, Note: noteOf(r),
 		}
 		if u.Held {
 			l.Owner, l.Remaining = m.id.holderID(r.Kind, u.Number), max(0, u.Until-now)
+			if r.Kind != core.Several {
+				l.Token = u.Token
+			}
 		} else {
 			l.Owner = Owner{m.id, r.Owner()}.String()
 		}

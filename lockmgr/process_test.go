@@ -355,7 +355,7 @@ func TestLocks(t *testing.T) {
 		r := mustLock(t, m, "r", lockmgr.Shared())
 		f := mustLock(t, m, "f", lockmgr.Fair(), lockmgr.FixedLease(time.Minute))
 		p := mustAcquire(t, m.Permits("p", 3), 2)
-		s := mustLockAll(t, m, lockmgr.All("x", "y"))
+		s := mustLockAll(t, m, lockmgr.All("x", "y"), lockmgr.Fenced())
 		time.Sleep(2 * time.Second)
 
 		all = must(m.Locks(ctx))(t)

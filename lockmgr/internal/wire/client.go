@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -304,7 +305,7 @@ func failureOf(err error) *Failure {
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		f.Hint, f.Err = "is the server overloaded, stopped or cut off?", errNoAnswer
+		f.Hint, f.Err = "is the server overloaded, stopped or cut off, or was this process paused?", errNoAnswer
 	case errors.Is(err, rueidis.ErrClosing):
 		f.Hint, f.Final = "the client was closed", true
 	}
@@ -362,6 +363,8 @@ func DialFailure(err error) *Failure {
 		hint, err = "is the server stopped, and does it expect TLS or none as the client does?", errNoGreeting
 	case refusesTLS(err):
 		hint = hintRefusesTLS
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = "is a server listening there?"
 	case errors.As(err, &untrusted):
 		hint = "the server's certificate is expired, made out for another name, or signed by nobody who is trusted here"
 	}
