@@ -68,26 +68,23 @@ func run(ctx context.Context) error {
 // end
 
 // A clock is the part of package time that the second snippet uses.
-type clock struct {
-	Second time.Duration
-	After  func(time.Duration) <-chan time.Time
-}
+type clock struct{ Second time.Duration }
 
 // lock is the second snippet.
 func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(context.Context) error, time clock) error {
 	// README.md 2
-	f := mgr.LockAsync(name) // never blocks
+	f := mgr.LockAsync(name, lockmgr.MaxWait(time.Second)) // never blocks
 	select {
 	case <-f.Done():
 		lock, err := f.Result()
 		if err != nil {
-			return err
+			return err // ErrWaitTimeout, or why the server can't be used
 		}
 		defer lock.Unlock(context.Background())
 		return work(lock.Context(ctx))
-	case <-time.After(time.Second):
+	case <-ctx.Done():
 		f.Cancel() // a lock that comes too late is given back
-		return errBusy
+		return ctx.Err()
 	}
 	// end
 }
@@ -104,11 +101,11 @@ func TestReadme(t *testing.T) {
 	}
 	require.NoError(t, run(ctx))
 	require.NoError(t, dial(url, func(mgr *lockmgr.Manager) error {
-		require.NoError(t, lock(ctx, mgr, name, work, clock{time.Second, time.After}))
+		require.NoError(t, lock(ctx, mgr, name, work, clock{time.Second}))
 		require.Equal(t, 2, worked)
 
 		held := redistest.Must(mgr.Lock(ctx, name))(t)
-		require.Equal(t, errBusy, lock(ctx, mgr, name, work, clock{time.Millisecond, time.After}))
+		require.ErrorIs(t, lock(ctx, mgr, name, work, clock{time.Millisecond}), lockmgr.ErrWaitTimeout)
 		return held.Unlock(ctx)
 	}))
 	keys := redistest.Must(s.Do("DBSIZE"))(t)
@@ -129,13 +126,11 @@ func TestReadme_UnderLoad(t *testing.T) {
 		var g errgroup.Group
 		for i := range names * callers {
 			g.Go(func() error {
-				// From 10 µs to 1 s, so that some are granted and some leave at any speed of the machine.
-				impatient := clock{1, func(time.Duration) <-chan time.Time {
-					return time.After(time.Duration(float64(time.Second) * math.Pow(10, -5*rand.Float64())))
-				}}
 				for range rounds {
-					err := lock(ctx, mgr, fmt.Sprint("name:", i%names), func(context.Context) error { worked.Add(1); return nil }, impatient)
-					if err == errBusy {
+					// From 10 µs to 1 s, so that some are granted and some leave at any speed of the machine.
+					ctx, leave := context.WithTimeout(ctx, time.Duration(float64(time.Second)*math.Pow(10, -5*rand.Float64())))
+					err := lock(ctx, mgr, fmt.Sprint("name:", i%names), func(context.Context) error { worked.Add(1); return nil }, clock{time.Minute})
+					if leave(); err == context.DeadlineExceeded {
 						busy.Add(1)
 					} else if err != nil {
 						return err
