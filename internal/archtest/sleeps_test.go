@@ -39,7 +39,6 @@ var realSleeps = map[string]map[string]string{
 	"notify":                      {"TestLog_Outage": "an outage with ten dials"},
 	"internal/doctest": {
 		"TestFrom_RollOut":     "the work of a holder",
-		"TestReadme_UnderLoad": "the patience of a caller",
 	},
 	"internal/faults/client": {
 		"moment":     "a random moment at which a caller leaves",
