@@ -38,7 +38,7 @@ var realSleeps = map[string]map[string]string{
 	"lockmgr/internal/sim/server": {"step": "short lives end on two servers, which have clocks of their own"},
 	"notify":                      {"TestLog_Outage": "an outage with ten dials"},
 	"internal/doctest": {
-		"TestFrom_RollOut":     "the work of a holder",
+		"TestFrom_RollOut": "the work of a holder",
 	},
 	"internal/faults/client": {
 		"moment":     "a random moment at which a caller leaves",
