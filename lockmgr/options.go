@@ -170,7 +170,9 @@ const (
 	// of the name. A cluster older than version 7.0 has no sharded channels; managers use classic
 	// channels there.
 	ShardedChannels Channels = iota
-	// ClassicChannels are PUBLISH and SUBSCRIBE: a message goes to every node of the cluster.
+	// ClassicChannels are PUBLISH and SUBSCRIBE: a message goes to every node of the cluster. A
+	// master does not know who subscribes at other nodes. So a TryLock to read may be refused
+	// beside readers of its own process.
 	ClassicChannels
 )
 
