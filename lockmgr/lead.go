@@ -150,10 +150,12 @@ func (l *Leader) Resign(ctx context.Context) error {
 	l.stop()
 	select {
 	case <-l.done:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		if l.Err() == nil { // the campaign goes on
+			return ctx.Err()
+		}
 	}
+	return nil
 }
 
 // Done returns a channel closed when the campaign is over.
