@@ -19,9 +19,9 @@ import (
 //
 // Scan walks over all keys of the server by SCAN, in a cluster over the keys of each master in
 // turn. Scan does not block the server: each command is for about 1,000 keys. Each page of keys
-// takes some two round trips. A lock present during the whole walk is found, and given once. The
-// order is random. An error ends the walk: of the server, of ctx, or ErrClosed. The user needs
-// +scan, and what Inspect needs.
+// takes some two round trips. A lock present during the whole walk is found, and given once, unless
+// its slot moves or another server takes over meanwhile. The order is random. An error ends the
+// walk: of the server, of ctx, or ErrClosed. The user needs +scan, and what Inspect needs.
 func (m *Manager) Scan(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		s := &scan{m: m, ctx: ctx, prefix: cmp.Or(m.prefixed(prefix), m.options.Prefix), known: m.newProcessCache(), seen: make(map[string]bool)}
@@ -68,7 +68,7 @@ func (s *scan) run(yield func(Info, error) bool) error {
 func (s *scan) walk(master, keyType, pattern string, read func(keys []string) ([]Info, error), yield func(Info, error) bool) error {
 	for cursor := "0"; ; {
 		answers, err := s.ask(master, wire.Scan(cursor, pattern, keyType))
-		if err != nil {
+		if err = cmp.Or(err, failed(answers...)); err != nil {
 			return err
 		}
 		next, keys, ok := wire.ReadScan(&answers[0])
@@ -105,7 +105,7 @@ func (s *scan) records(keys []string) (infos []Info, err error) {
 		}
 	}
 	answers, err := s.ask("", looks...)
-	if err != nil {
+	if err = cmp.Or(err, failed(answers...)); err != nil {
 		return nil, err
 	}
 	for i, name := range names {
@@ -137,14 +137,19 @@ func (s *scan) identify(infos []Info) error {
 	return nil
 }
 
-// permits reads the keys of sets of permits that are taken.
+// permits reads the keys of sets of permits that are taken. A key may be of either of two names.
+// While a slot is being moved, a master refuses the name without permits, which lacks a key: that is
+// no error if the other name is found.
 func (s *scan) permits(keys []string) (infos []Info, err error) {
-	var names []string
+	var names, of []string
 	var looks []wire.Command
+	found := make(map[string]bool) // keys
 	for _, key := range keys {
 		for _, name := range takenNames(key) {
-			if strings.HasPrefix(name, s.prefix) && checkName(name) == nil && !s.seen[name] {
-				names, looks = append(names, name), append(looks, wire.InspectPermits(name))
+			if s.seen[name] {
+				found[key] = true
+			} else if strings.HasPrefix(name, s.prefix) && checkName(name) == nil {
+				names, of, looks = append(names, name), append(of, key), append(looks, wire.InspectPermits(name))
 			}
 		}
 	}
@@ -157,6 +162,7 @@ func (s *scan) permits(keys []string) (infos []Info, err error) {
 		if !ok || !state.Exists || len(state.Permits) == 0 {
 			continue
 		}
+		found[of[i]] = true
 		taken, err := s.known.taken(s.ctx, "", state.Permits)
 		if err != nil {
 			return nil, err
@@ -164,6 +170,11 @@ func (s *scan) permits(keys []string) (infos []Info, err error) {
 		permits := permitsInfo(name, &state)
 		permits.Taken = taken
 		infos = append(infos, Info{Name: name, Kind: wire.KindName(core.Permits), Locked: true, Permits: &permits, TTL: longest(taken), Waiting: state.Waiting})
+	}
+	for i, key := range of {
+		if err := failed(answers[i]); err != nil && !found[key] {
+			return nil, err
+		}
 	}
 	return infos, nil
 }
@@ -195,7 +206,7 @@ func takenNames(key string) []string {
 }
 
 // ask sends commands to a master or, if master is empty, to the masters of their keys, and returns
-// the answers. Any failure but WrongType is an error.
+// the answers.
 func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, error) {
 	waits := make([]*futures.Future[wire.Answer], len(commands))
 	for i, c := range commands {
@@ -211,12 +222,19 @@ func (s *scan) ask(master string, commands ...wire.Command) ([]wire.Answer, erro
 		if err != nil {
 			return nil, err
 		}
-		if f := a.Failure; f != nil && f.Kind != wire.WrongType {
-			return nil, serverError(f)
-		}
 		answers[i] = a
 	}
 	return answers, nil
+}
+
+// failed returns the first failure of answers as an error. A key of another type is none.
+func failed(answers ...wire.Answer) error {
+	for _, a := range answers {
+		if f := a.Failure; f != nil && f.Kind != wire.WrongType {
+			return serverError(f)
+		}
+	}
+	return nil
 }
 
 // escaped returns a text as a pattern that matches only itself.

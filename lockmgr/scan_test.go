@@ -202,6 +202,28 @@ func TestScan_Cluster(t *testing.T) {
 	})
 }
 
+// Scan finds the locks of a slot that is being moved, if one master has all keys of a lock. A key of
+// permits may be of another name, which the masters refuse meanwhile.
+func TestScan_InASlotThatIsMoving(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2, 0)
+	m := dialCluster(t, c, lockmgr.Options{})
+	for _, form := range []string{"{a%d}", "b%d"} {
+		name := c.Movable(t, form)
+		lock := "lock:{" + strings.Trim(name, "{}") + "}"
+		mustLock(t, m, lock)
+		mustAcquire(t, m.Permits(name, 3), 1)
+		moving := c.BeginMove(t, name)
+		for range 2 {
+			found := scan(t, m, "")
+			require.Contains(t, found, lock)
+			require.Contains(t, found, name)
+			moving.Migrate(moving.Keys(moving.From)...)
+		}
+		moving.Finish()
+	}
+}
+
 // No name makes Scan costly for the server: its patterns take linear time. A prefix behind a star
 // took seconds for one long name, in which the server did nothing else.
 func TestScan_LongRepetitiveNames(t *testing.T) {
