@@ -294,7 +294,10 @@ func TestCluster_NewNamesAtAStoppedMaster(t *testing.T) {
 		l, err := m.Lock(faults.Patient(t), here+"{"+here+"}")
 		return err == nil && l.Unlock(faults.Patient(t)) == nil
 	}, "a name at a master that answers")
-	require.ErrorIs(t, <-inspected, lockmgr.ErrUnavailable)
+	failed := new(lockmgr.ServerError)
+	require.ErrorAs(t, <-inspected, &failed)
+	require.ErrorIs(t, failed, lockmgr.ErrUnavailable)
+	require.Equal(t, stopped.Addr(), failed.Addr)
 	t.Logf("Inspect failed after %v", time.Since(begin))
 	// A busy machine may be late, but by less than the commands of all names take.
 	const bound = retry + timeout + 5*time.Second

@@ -202,8 +202,8 @@ func TestScan_Cluster(t *testing.T) {
 	})
 }
 
-// Scan finds the locks of a slot that is being moved, if one master has all keys of a lock. A key of
-// permits may be of another name, which the masters refuse meanwhile.
+// Scan finds the locks of a slot that is being moved, if one master has all keys of a lock. A key
+// of permits may be of another name, which the masters refuse meanwhile.
 func TestScan_InASlotThatIsMoving(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 0)

@@ -177,7 +177,7 @@ func (l *Lane) overdue(c *call) {
 		return
 	}
 	if f := l.health.failing(c.asked, l.cfg.Now()); f != nil && (!c.taken.Load() || l.health.failed()) {
-		c.end(f.Answer())
+		c.end(f.at(l.cfg.where).Answer())
 		return
 	}
 	l.mu.Lock() // Call sets late with the mutex held
@@ -468,7 +468,9 @@ func (l *Lane) report(b *batch) {
 		if t.op == nil {
 			o.taskEnded(a.Failure)
 			t.call.late.Stop()
-			t.call.end(*a)
+			told := *a
+			told.Failure = a.Failure.at(l.cfg.where)
+			t.call.end(told)
 			continue
 		}
 		l.reply(t.op, a, &o)

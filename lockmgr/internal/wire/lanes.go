@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -435,8 +436,8 @@ func (l *Lanes) Call(c Command, done func(Answer)) (called bool) {
 	return called
 }
 
-// CallAt is Call for the master at an address that Masters returned, or for the single server.
-// CallAt also returns false if there is no lane to the address.
+// CallAt is Call for the master at an address that Masters returned, or for the single server. The
+// call fails at once if the master has left the cluster.
 func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	if l.cluster == nil {
 		return l.lanes[0].Call(c, done)
@@ -444,8 +445,16 @@ func (l *Lanes) CallAt(master string, c Command, done func(Answer)) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	n, known := l.number[master]
-	return known && l.lanes[n].Call(c, done)
+	switch {
+	case known:
+		return l.lanes[n].Call(c, done)
+	case !l.closed:
+		done((&Failure{Kind: Unavailable, Addr: master, Err: errLeft}).Answer())
+	}
+	return !l.closed
 }
+
+var errLeft = errors.New("the master has left the cluster")
 
 // Failing returns the failure for which a request for a name, made at asked, is unanswered at now,
 // or nil. The failure is of the kind Unavailable or ReadOnly, or the failure of an operation that

@@ -345,7 +345,10 @@ func TestLanes_CloseTheLaneOfAMasterThatLeft(t *testing.T) {
 		require.Equal(t, 2, lanes())
 		synctest.Wait()
 		require.True(t, old.closed)
-		require.False(t, l.CallAt("b:1", Command{}, nil))
+		var a Answer
+		require.True(t, l.CallAt("b:1", Command{}, func(told Answer) { a = told }))
+		require.Equal(t, Unavailable, a.Failure.Kind, "the lanes are not closed")
+		require.Equal(t, "b:1", a.Failure.Addr)
 		require.Equal(t, 2, shardOf(renewal(slow, 9)))
 		require.ElementsMatch(t, []string{"a:1", "d:1"}, l.Masters())
 		require.EqualValues(t, 5, l.RenewalScripts())
