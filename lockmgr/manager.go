@@ -287,6 +287,11 @@ func (m *Manager) Close(ctx context.Context) error {
 		m.actor.Post(core.Close{})
 		go m.shutDown()
 	})
+	select {
+	case <-m.gone:
+		ctx = context.Background() // a call that begins after the end has the same result
+	default:
+	}
 	var cause error
 	select {
 	case <-m.gone:
