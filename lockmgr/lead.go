@@ -148,14 +148,7 @@ func (l *Leader) Changes() <-chan LeaderChange { return l.changes }
 // goes on in the background. Resign returns the error of ctx, or nil.
 func (l *Leader) Resign(ctx context.Context) error {
 	l.stop()
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		if l.Err() == nil { // the campaign goes on
-			return ctx.Err()
-		}
-	}
-	return nil
+	return waitFor(ctx, l.done)
 }
 
 // Done returns a channel closed when the campaign is over.

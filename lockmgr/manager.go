@@ -287,17 +287,10 @@ func (m *Manager) Close(ctx context.Context) error {
 		m.actor.Post(core.Close{})
 		go m.shutDown()
 	})
-	select {
-	case <-m.gone:
-		ctx = context.Background() // a call that begins after the end has the same result
-	default:
-	}
-	var cause error
-	select {
-	case <-m.gone:
+	cause := waitFor(ctx, m.gone)
+	if cause == nil {
 		cause = cmp.Or(m.unreleased.Err, error(ErrUnavailable))
-	case <-ctx.Done():
-		cause = ctx.Err()
+	} else {
 		m.actor.Post(core.Abort{})
 		grace := time.NewTimer(abortTime)
 		defer grace.Stop()
@@ -312,6 +305,21 @@ func (m *Manager) Close(ctx context.Context) error {
 		return fmt.Errorf("lockmgr: close: releases not confirmed: %d, the locks will expire, the last of them is %s: %w", n, name, cause)
 	}
 	return nil
+}
+
+// waitFor waits until done is closed or ctx ends, and returns ctx.Err() only if done is not closed.
+func waitFor(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return nil
+	default:
+		return ctx.Err()
+	}
 }
 
 // shutDown ends the manager's parts once the core has nothing left.

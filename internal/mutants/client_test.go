@@ -75,7 +75,7 @@ var clientMutants = []mutant{
 	{"cancel", "a lock that nobody has taken stays", manager, "ticket.Drop", "l.unlock(true)", "", shell + "TestCancel_AfterTheGrantGivesTheLockBack"},
 	{"cancel", "a lock that is given back stays reserved", manager, "ticket.Drop", "l.unlock(true)", "l.unlock(false)", shell + "TestKeepFor_NotKept"},
 
-	{"close", "does not wait", manager, "Manager.Close", "case <-m.gone:\n\t\tcause", "case <-m.gone:\n\tdefault:\n\t\tcause", client + "TestClose_AtEveryPointLeavesNothing"},
+	{"close", "does not wait", manager, "Manager.Close", "waitFor(ctx, m.gone)", "error(nil)", client + "TestClose_AtEveryPointLeavesNothing"},
 	{"close", "waits longer than its context", manager, "Manager.Close", "m.actor.Post(core.Abort{})", "", client + "TestClose_WithAnEndedContextLeavesWhatExpires"},
 
 	{"callbacks", "of locks run on the goroutine of the manager", manager, "ticket.Dispatch", "t.shell.callbacks.put(run)", "run()", shell + "TestCallback_ThatHangsDelaysOnlyCallbacks"},
