@@ -241,6 +241,7 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 		bubble(t, func(t *testing.T, w *scene) {
 			m, n := w.manager(lockmgr.Options{})
 			n.delay.Store(int64(tt.delay))
+			hold := tt.hold
 			var wg sync.WaitGroup
 			for i := range tt.readers {
 				wg.Go(func() {
@@ -251,7 +252,7 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 							ask = mustLock
 						}
 						l := ask(t, m, "doc", lockmgr.Shared())
-						time.Sleep(time.Duration(lengths.Int64N(int64(tt.hold))))
+						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
 						mustUnlock(t, l)
 					}
 				})

@@ -329,6 +329,8 @@ func (b *book) granted(q *request, l *lockmgr.Lock) *hold {
 				h.exempt = h.exempt || o.exempt
 			}
 		}
+		// A re-entry may be told before the first request of its owner.
+		own = own || slices.ContainsFunc(p.requests, func(o *request) bool { return o.mgr == q.mgr && o.owner != nil && *o.owner == l.Owner() })
 	})
 	h.early = b.w.takenAt(h)
 	h.passed = h.early.IsZero()
@@ -398,8 +400,8 @@ func (q *request) hopeless() bool { return q.lease > 0 && q.lease < q.leastLease
 // leastLease returns the shortest lease that the distance of a request's host allows.
 func (q *request) leastLease() time.Duration {
 	least := 6*q.host.latency + 50*ms
-	if q.met.has(acks) { // a renewal, a wait and perhaps a new connection
-		least = 3*least + q.m.w.set.ackTime
+	if q.met.has(acks) { // a renewal, the wait of others, its own, and perhaps a new connection
+		least = 4*least + q.m.w.set.ackTime
 	}
 	return least
 }

@@ -72,7 +72,7 @@ func (w *world) clientOption(h *host) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress: w.addresses(), DialCtxFn: h.dial, ConnWriteTimeout: w.set.writeTimeout,
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10,
-		RingScaleEachConn: 9, // in a full ring the client's writer waits for a mutex, which stops the fake clock
+		RingScaleEachConn: 10, // in a full ring the client's writer waits for a mutex, which stops the fake clock
 	}
 	o.Dialer.KeepAlive, o.Dialer.Timeout = w.set.keepAlive, dialTimeout
 	if w.set.kinds&shared != 0 {

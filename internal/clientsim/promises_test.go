@@ -36,7 +36,7 @@ func (b *book) promise1(h *hold) {
 			since := h.issued
 			if t := w.trailOf(name, h.lock.HolderID()); t == nil || t.acquires == 0 { // passed on: it had been there before
 				since = sooner(since, h.told.Add(-sec-8*w.slowest()))
-				if w.set.passTime > 0 {
+				if w.set.passTime > 0 || h.host.disturbed(span{since, h.told}) {
 					since = w.began
 				}
 			}
@@ -212,7 +212,11 @@ func (b *book) promise5(h *hold, re bool) {
 		}
 		// A forced unlock may run while the reply to an acquire is under way.
 		first := b.w.set.kinds&hopeless != 0 // a request whose lease was too short may have been the first to get it
-		onItsWay := !h.passed || first || time.Since(p.weakened) < b.w.slowest()
+		way := b.w.slowest()
+		if b.w.set.acks > 0 {
+			way = 3*way + b.w.set.ackTime // WAIT
+		}
+		onItsWay := !h.passed || first || time.Since(p.weakened) < way
 		if h.exempt && onItsWay && (p.forces > 0 || h.early.Before(p.weakened)) { // its call may not have ended yet
 			return
 		}
@@ -775,7 +779,8 @@ func (b *book) promise13a(q *request, err error) {
 }
 
 // overloaded reports whether the manager of a request may have as many requests, or names, as it may
-// have. It remembers names for a while, and sets with the sides of their items.
+// have. It remembers names for a while, and sets with the sides of their items. The book does not
+// keep all requests of a world with very many.
 func (b *book) overloaded(q *request) bool {
 	names, waiters := make(map[string]bool), 0
 	for _, o := range b.all {
@@ -787,7 +792,7 @@ func (b *book) overloaded(q *request) bool {
 		}
 	}
 	set := &b.w.set
-	return set.maxLocks > 0 && (len(names) > set.maxLocks || waiters > set.maxWaiters)
+	return set.maxLocks > 0 && (len(names) > set.maxLocks || waiters > set.maxWaiters || len(b.all) == mostTold)
 }
 
 // silent reports whether the server was silent all the time and for longer than a command may take,
@@ -804,11 +809,12 @@ func (b *book) silent(q *request) bool {
 }
 
 // onlyReads reports whether readers of the manager of a request to read have the name, for a while,
-// or nobody has it, and nobody else wants it, and no other manager has had it.
+// or nobody has it, and nobody else wants it, and no other manager has had it. With classic channels
+// a manager can't know that.
 func (b *book) onlyReads(q *request) bool {
 	p := b.of(q.name)
 	w := b.w
-	if q.kind != reader || !q.once || w.set.kinds&(sets|redisson|force|abandon|together|ofNames) != 0 || q.hopeless() {
+	if q.kind != reader || !q.once || w.set.kinds&(sets|redisson|force|abandon|together|ofNames|classic) != 0 || q.hopeless() {
 		return false
 	}
 	steady := len(p.holds) == 0

@@ -123,9 +123,9 @@ func (p *pages) before(q *request, n int) int {
 func (b *book) promise14d(format string, args ...any) { b.w.fail("promise14d", format, args...) }
 
 // collected reports whether the lock of a request may be in the request's future, and may be over:
-// of an All the observer may tell late.
+// of an All the observer may tell late. A request of an Any may have been refused without a word.
 func (b *book) collected(q *request) bool {
-	return q.observed || q.joined && b.w.set.kinds&slowObserver != 0
+	return q.observed || q.joined && b.w.set.kinds&(slowObserver|scarce) != 0
 }
 
 // promise14e: a manager which waits for others is subscribed after a while.
@@ -154,6 +154,11 @@ func (b *book) promise14a(name string, p *pages, now time.Time) {
 	limit := 3*sec + 12*w.slowest() + 2*w.set.timeout + 4*w.set.ackTime
 	if w.kindOf(name) == fair {
 		limit += 10 * sec // the places of a process that has died, and those of others
+	}
+	for _, e := range b.managers {
+		if !e.killed.IsZero() && now.Sub(e.killed) < 10*sec {
+			limit += 2 * sec // its turn
+		}
 	}
 	waiting := slices.ContainsFunc(p.requests, func(q *request) bool {
 		b.look("promise14a", q)

@@ -256,9 +256,16 @@ func (w *world) sweep() {
 				continue
 			}
 			w.tracef("the record %q of %q is removed", fields, key)
-			delete(srv.keys.Values, key)
+			used := func(f string) bool {
+				return slices.ContainsFunc(w.book.of(key).holds, func(h *hold) bool { return h.lock.Valid() && strings.HasPrefix(f, h.lock.HolderID()) })
+			}
+			if !slices.ContainsFunc(fields, used) {
+				delete(srv.keys.Values, key)
+			}
 			for _, f := range fields { // a reader has a key of its own
-				delete(srv.keys.Values, "{"+key+"}:"+f+":rwlock_timeout:1")
+				if !used(f) {
+					delete(srv.keys.Values, "{"+key+"}:"+f+":rwlock_timeout:1")
+				}
 			}
 		}
 	}
