@@ -528,7 +528,7 @@ func (b *book) killed(mgr *lockmgr.Manager) {
 	}
 }
 
-// dataLost notes that a failover has lost what the server knew of a name.
+// dataLost notes that a server has lost what it knew of a name.
 func (b *book) dataLost(name string) {
 	p := b.of(name)
 	b.exempt(p, nil)
@@ -680,7 +680,7 @@ func permitsTaken(keys keyspace, name, mgr string) (n int) {
 func permitsOf(keys keyspace, name, prefix string) (n int) {
 	if v := keys.Get(takenOf(name)); v != nil && v.Kind == luaserver.Scores {
 		for _, m := range v.Members {
-			if strings.HasPrefix(m.Name, prefix) && m.Score > float64(nowMs()) {
+			if strings.HasPrefix(m.Name, prefix) && m.Score > float64(keys.Ms()) {
 				n++
 			}
 		}

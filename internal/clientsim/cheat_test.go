@@ -41,7 +41,7 @@ func (w *world) planCheat() {
 					v := v.Copy()
 					w.afterwards(w.set.lease, func() {
 						if w.keysOf(name).Get(name) == nil {
-							v.End = nowMs() + time.Hour.Milliseconds()
+							v.End = w.keysOf(name).Ms() + time.Hour.Milliseconds()
 							w.keysOf(name).Values[name] = v
 						}
 					})

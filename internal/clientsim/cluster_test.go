@@ -427,13 +427,23 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 					w.revived[name] = append(w.revived[name], h)
 				}
 			}
+			if now, before := best.keys.Get(takenOf(name)), s.keys.Get(takenOf(name)); now != nil {
+				for _, m := range now.Members {
+					if _, there := before.Score(m.Name); !there {
+						w.revived[name] = append(w.revived[name], m.Name)
+					}
+				}
+			}
 		}
 	}
 	s.keys, s.offset = best.keys, best.offset
 	s.failed = append(s.failed, now)
+	if s.keys.Skew = 0; w.set.kinds&counted == 0 && r.IntN(2) == 0 { // permits end by the clock
+		s.keys.Skew = (time.Duration(r.IntN(1200)) - 600) * sec
+	}
 	clear(s.known)
 	for i := range s.replicas {
-		s.replicas[i] = &replica{keys: newKeyspace(), offset: s.offset}
+		s.replicas[i] = &replica{keys: s.w.newKeyspace(), offset: s.offset}
 		for key, v := range s.keys.Values {
 			s.replicas[i].keys.Values[key] = v.Copy()
 		}
@@ -449,6 +459,14 @@ func (w *world) failOver(r interface{ IntN(int) int }) {
 	for _, name := range lost {
 		w.book.dataLost(name)
 	}
+}
+
+// forget removes the keys of a name. w.mu is held.
+func (w *world) forget(name string) {
+	for _, s := range w.servers {
+		maps.DeleteFunc(s.keys.Values, func(key string, _ *value) bool { return slotOf(key) == slotOf(name) })
+	}
+	w.book.dataLost(name)
 }
 
 // cutReplica has one replica get nothing for a time. w.mu is held.

@@ -2,10 +2,6 @@
 // hubs and client library, in the fake time of testing/synctest. The seed decides what callers do
 // and what goes wrong. It holds tests only.
 //
-// Package sim below lockmgr simulates the core alone. That is a hundred times faster and repeats a
-// run exactly, but it does not cover batches, time-outs, connections, futures, callbacks and Close.
-// This package does.
-//
 // # The picture
 //
 //	callers ──▶ lockmgr.Manager ──▶ rueidis ──▶ host, connections ──▶ server
@@ -22,8 +18,9 @@
 // time for it. It knows RESP3, the commands that the scripts use, pub/sub, WAIT, access rules for
 // single keys, and nothing else. A script that uses another command gets an error that says so: add
 // the command in package luaserver. There is one server or a cluster of two masters, each with
-// replicas or without: cluster_test.go. Time is that of the synctest bubble, so all clocks agree
-// and computing costs no time. So quadratic run time or a growing use of memory is not found here.
+// replicas or without: cluster_test.go. Time is that of the synctest bubble, so computing costs no
+// time, and quadratic run time or a growing use of memory is not found here. All hosts have one
+// clock. The servers' clocks run up to 1 % faster or slower.
 //
 // # Features, and where they meet
 //

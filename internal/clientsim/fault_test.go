@@ -67,6 +67,7 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		kind == late && len(h.conns) == 0,
 		kind&(badKey|foreign) != 0 && (w.kindOf(name) != plain || keys.Get(name) != nil),
 		kind == foreign && w.set.kinds&clustered != 0,
+		kind == flush && w.set.replicas > 0, // see failOver
 		kind == badCounter && (w.kindOf(name) == permits || counter != nil && counter.Kind != luaserver.Text):
 		return
 	}
@@ -124,6 +125,12 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		for _, h := range w.hosts {
 			w.cutAll(h, false)
 			h.excuse(0)
+		}
+	case flush:
+		for _, name := range w.names {
+			if w.kindOf(name) != permits { // nobody would set the limit again
+				w.forget(name)
+			}
 		}
 	case fail:
 		if r.IntN(3) == 0 {

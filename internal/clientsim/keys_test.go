@@ -1,6 +1,7 @@
 package clientsim
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -13,14 +14,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A keyspace is the data of a server, by the clock of the bubble.
-type keyspace struct{ *luaserver.Keyspace }
+// A keyspace is the data of a server.
+type keyspace struct {
+	*luaserver.Keyspace
+	// rate is how fast the server's clock runs, by the clock of the bubble, which all hosts have.
+	rate float64
+}
 
-func newKeyspace() keyspace {
-	k := luaserver.NewKeyspace(func() time.Duration { return time.Duration(time.Now().UnixNano()) })
+func (w *world) newKeyspace() keyspace {
+	k := luaserver.NewKeyspace(func() time.Duration {
+		return time.Duration(w.began.UnixNano()) + time.Duration(float64(time.Since(w.began))*w.set.rate)
+	})
 	servers++
 	k.ReplicationID = strconv.Itoa(servers)
-	return keyspace{k}
+	return keyspace{k, w.set.rate}
 }
 
 // servers counts the servers of all seeds, which run one after the other.
@@ -32,8 +39,6 @@ type (
 	failure = resp.Error
 	value   = luaserver.Value
 )
-
-func nowMs() int64 { return time.Now().UnixMilli() }
 
 // names returns the names of the fields of a hash, nil where there is none.
 func (k keyspace) names(key string) []string { return namesOf(k.Get(key)) }
@@ -47,6 +52,11 @@ func namesOf(v *value) (names []string) {
 	return names
 }
 
+// in returns the instant after d by the server's clock, in milliseconds.
+func (k keyspace) in(d time.Duration) string {
+	return fmt.Sprint(k.Ms() + (k.Skew + d).Milliseconds())
+}
+
 // life returns how long a key will be there, negative if it has no end, zero if it is not there.
 func (k keyspace) life(key string) time.Duration {
 	v := k.Get(key)
@@ -56,7 +66,7 @@ func (k keyspace) life(key string) time.Duration {
 	case v.End == 0:
 		return -1
 	}
-	return time.Duration(v.End-nowMs()+1) * time.Millisecond
+	return time.Duration(float64(v.End-k.Ms()+1) / k.rate * float64(ms))
 }
 
 func (k keyspace) setHash(key string, life time.Duration, pairs ...string) {

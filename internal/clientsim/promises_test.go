@@ -301,7 +301,7 @@ func (b *book) promise7b(name string, p *pages, now time.Time) {
 	keys := w.keysOf(name)
 	life := keys.life(name)
 	state := "longer"
-	if life <= want.Sub(now)+w.spare()+sec || w.kindOf(name) == permits || keys.Get(name) == nil || !b.calm(name, now) {
+	if life <= w.onServers(want.Sub(now))+w.spare()+sec || w.kindOf(name) == permits || keys.Get(name) == nil || !b.calm(name, now) {
 		state = ""
 	}
 	if b.lasts("promise7b", name, state, now) > sec+2*w.set.timeout {
@@ -349,6 +349,11 @@ func (b *book) calm(name string, now time.Time) bool {
 // spare is how much longer a record may live than its holders need it. A manager shortens no life
 // for less than a third of the lease.
 func (w *world) spare() time.Duration { return w.set.lease * 2 / 5 }
+
+// onServers returns how long d may take by the clocks of servers.
+func (w *world) onServers(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / min(w.set.rate, 1))
+}
 
 // leftBehind reports whether a manager that Close has excused, or that was killed, has a record of
 // a name. w.mu is held.
@@ -625,7 +630,7 @@ func (b *book) promise11b(name string, p *pages, now time.Time) {
 		case !p.keptFrom.IsZero():
 			most += now.Sub(p.keptFrom)
 		}
-		if keys.life(name) > most {
+		if keys.life(name) > w.onServers(most) {
 			w.fail("promise11b", "the record %q of %q is kept for another %v, and nobody wants more than %v", f, name, keys.life(name), most)
 		}
 	}

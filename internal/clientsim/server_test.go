@@ -43,11 +43,11 @@ type arrival struct {
 
 func newServer(w *world, index int) *server {
 	s := &server{
-		w: w, index: index, keys: newKeyspace(), known: make(map[string]*luaserver.Script), trails: make(map[string]*trail),
+		w: w, index: index, keys: w.newKeyspace(), known: make(map[string]*luaserver.Script), trails: make(map[string]*trail),
 		subscribers: make(map[string][]*conn), apart: make(map[*host]keyspace),
 	}
 	for range w.set.replicas {
-		s.replicas = append(s.replicas, &replica{keys: newKeyspace()})
+		s.replicas = append(s.replicas, &replica{keys: w.newKeyspace()})
 	}
 	return s
 }
@@ -214,7 +214,7 @@ func (s *server) eval(c *conn, name string, args []string, asking bool) any {
 	}
 	if s.w.cheat == divided {
 		if s.apart[c.from].Keyspace == nil {
-			s.apart[c.from] = newKeyspace()
+			s.apart[c.from] = s.w.newKeyspace()
 		}
 		s.keys = s.apart[c.from]
 	}

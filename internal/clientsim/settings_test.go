@@ -26,6 +26,7 @@ const (
 	refuse                         // connections break, and new ones are refused
 	stop                           // the server does not run for a while, and then does what it was sent
 	restart                        // connections break, and the server has forgotten its scripts
+	flush                          // the server has forgotten all locks
 	noPerm                         // one host may not touch one name
 	badKey                         // one name is no lock
 	badCounter                     // one token counter is not a number
@@ -72,20 +73,21 @@ const (
 	scarce                         // MaxWaiters and MaxLocks are small
 	looking                        // Inspect and Explain
 	classic                        // a cluster whose managers use classic channels
+	drift                          // the clocks of servers and hosts run at different speeds
 	allKinds     = 1<<iota - 1
 )
 
 var kindNames = []string{
-	"late", "stall", "cut", "partition", "refuse", "stop", "restart", "noperm", "badkey", "badcounter", "foreign",
+	"late", "stall", "cut", "partition", "refuse", "stop", "restart", "flush", "noperm", "badkey", "badcounter", "foreign",
 	"nosubscribe", "far", "slowlog", "slowobserver", "slowcallback", "force", "abandon", "together", "owners", "adopted", "fixed",
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
 	"replicated", "clustered", "fail", "move", "latedial", "full", "limits",
-	"scarce", "looking", "classic",
+	"scarce", "looking", "classic", "drift",
 }
 
 // disasters are the kinds that strike at an instant and last for a time.
-const disasters = late | stall | cut | partition | refuse | stop | restart | noPerm | badKey | badCounter | foreign |
+const disasters = late | stall | cut | partition | refuse | stop | restart | flush | noPerm | badKey | badCounter | foreign |
 	slowLog | slowObserver | kill | fail | move | full
 
 // ofNames are the disasters that make requests for some names fail.
@@ -127,6 +129,7 @@ type settings struct {
 	lease, timeout, retry   time.Duration // as in lockmgr.Options
 	linger, passTime        time.Duration
 	forget                  bool
+	rate                    float64 // how fast the clocks of servers run, by that of the hosts
 	passCount               int
 	maxWaiters, maxLocks    int           // zero: the defaults
 	keepAlive, writeTimeout time.Duration // of the client
@@ -238,6 +241,9 @@ func drawSettings(seed uint64, only, off kinds) settings {
 		s.latency[0] = s.timeout * time.Duration(25+r.IntN(8)) / 100
 	}
 	s.forget = r.IntN(2) == 0
+	if s.rate = 1; s.kinds&drift != 0 { // by 1 % at most, which is what leases allow for
+		s.rate += []float64{-0.01, 0.01, 0.02*r.Float64() - 0.01}[r.IntN(3)]
+	}
 	return s
 }
 
@@ -283,8 +289,8 @@ func (s *settings) drawServers(r *rand.Rand) {
 
 func (s *settings) String() string {
 	return fmt.Sprintf("kinds=[%v] managers=%d names=%d life=%v requests=%d strikes=%d lease=%v timeout=%v retry=%v linger=%v pass=%d forget=%v "+
-		"keepalive=%v+%v latency=%v hold=%v replicas=%d acks=%d of=%v", s.kinds, s.managers, s.names, s.life, s.requests, s.strikes, s.lease, s.timeout, s.retry,
-		s.linger, s.passCount, s.forget, s.keepAlive, s.writeTimeout, s.latency, s.hold, s.replicas, s.acks, s.kindOf)
+		"keepalive=%v+%v rate=%v latency=%v hold=%v replicas=%d acks=%d of=%v", s.kinds, s.managers, s.names, s.life, s.requests, s.strikes, s.lease, s.timeout, s.retry,
+		s.linger, s.passCount, s.forget, s.keepAlive, s.writeTimeout, s.rate, s.latency, s.hold, s.replicas, s.acks, s.kindOf)
 }
 
 // stream returns a generator for one purpose of a seed, so that what one goroutine draws does not

@@ -64,7 +64,7 @@ func (w *world) stranger(r *rand.Rand, name, id string, patience time.Time) {
 	free, _ := strconv.Atoi(s.textOf(name))
 	if kind == permits && free > 0 {
 		s.plain([]string{"INCRBY", name, "-1"})
-		s.plain([]string{"ZADD", taken, fmt.Sprint(nowMs() + (2*hold + sec).Milliseconds()), permit})
+		s.plain([]string{"ZADD", taken, s.keys.in(2*hold + sec), permit})
 		took = true
 	}
 	if !took {
@@ -141,7 +141,7 @@ func (w *world) strangeWait(r *rand.Rand, s *server, name, id string) {
 	queue, deadlines := queueOf(name), "redisson_lock_timeout:{"+name+"}"
 	w.tracef("a stranger waits for %q for %v", name, lasts)
 	s.plain([]string{"RPUSH", queue, id})
-	s.plain([]string{"ZADD", deadlines, fmt.Sprint(nowMs() + (5 * sec).Milliseconds()), id})
+	s.plain([]string{"ZADD", deadlines, s.keys.in(5 * sec), id})
 	s.replicate(nil)
 	w.strangers = append(w.strangers, stranger{name, span{now, now.Add(lasts)}})
 	w.seen[redisson.String()]++

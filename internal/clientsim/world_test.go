@@ -271,17 +271,22 @@ func (w *world) sweep() {
 	}
 }
 
-// returnPermits lets the permits of processes that were killed expire, and those that a Close has
-// said it leaves. w.mu is held.
+// returnPermits lets the permits of processes that were killed expire, those that a Close has said
+// it leaves, and those that a failover has brought back. w.mu is held.
 func (w *world) returnPermits() {
-	for _, srv := range w.servers {
-		for key, v := range srv.keys.Values {
-			for _, m := range slices.Clone(v.Members) {
-				for id, e := range w.book.managers {
-					if (e.excused || !e.killed.IsZero()) && strings.HasPrefix(m.Name, permitPrefix(id)) {
-						srv.keys.Do("ZADD", key, fmt.Sprint(min(int64(m.Score), nowMs())), m.Name)
-					}
-				}
+	for _, name := range w.names {
+		keys, key := w.keysOf(name), takenOf(name)
+		v := keys.Get(key)
+		if v == nil {
+			continue
+		}
+		for _, m := range slices.Clone(v.Members) {
+			over := slices.Contains(w.revived[name], m.Name)
+			for id, e := range w.book.managers {
+				over = over || (e.excused || !e.killed.IsZero()) && strings.HasPrefix(m.Name, permitPrefix(id))
+			}
+			if over {
+				keys.Do("ZADD", key, fmt.Sprint(min(int64(m.Score), keys.Ms())), m.Name)
 			}
 		}
 	}
