@@ -18,9 +18,9 @@ import (
 
 // faultFolders are the short names that FAULTS.md gives to folders.
 var faultFolders = map[string]string{
-	"sim": "lockmgr/internal/sim", "mgr": "lockmgr", "wire": "lockmgr/internal/wire", "cluster": "lockmgr/internal/cluster", "script": "internal/script", "notify": "notify", "bench": "bench/internal/soak",
-	"core": "lockmgr/internal/core", "turns": "lockmgr/internal/sim/turns", "clientsim": "internal/clientsim", "futures": "futures",
-	"net": "internal/faults/network", "srv": "internal/faults/server", "cli": "internal/faults/client", "simsrv": "lockmgr/internal/sim/server",
+	"mgr": "lockmgr", "wire": "lockmgr/internal/wire", "cluster": "lockmgr/internal/cluster", "script": "internal/script", "notify": "notify", "bench": "bench/internal/soak",
+	"core": "lockmgr/internal/core", "turns": "lockmgr/internal/turns", "clientsim": "internal/clientsim", "futures": "futures",
+	"net": "internal/faults/network", "srv": "internal/faults/server", "cli": "internal/faults/client",
 	"interop": "interop", "cmd": "cmd/holdfast",
 }
 

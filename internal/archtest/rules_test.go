@@ -33,7 +33,7 @@ var packages = map[string][]string{
 	"lockmgr/internal/core":    {"renewal"},
 	"lockmgr/internal/wire":    {"internal/clean", "internal/script", "lockmgr/internal/core"},
 	"lockmgr/internal/cluster": {"lockmgr/internal/core", "lockmgr/internal/wire"},
-	"lockmgr/internal/sim":     {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/sim/...", "lockmgr/internal/wire"},
+	"lockmgr/internal/turns":   {"internal/luaserver", "internal/resp", "lockmgr/internal/core", "lockmgr/internal/wire"},
 }
 
 // pure are the folders whose code must give the same result for the same input, whatever the
@@ -76,7 +76,7 @@ var rueidisFiles = []string{"lockmgr/internal/wire/client.go", "lockmgr/internal
 
 // testSupport are the folders that tests alone import: they may import package testing, and nothing
 // that users link may import them.
-var testSupport = []string{"internal", "lockmgr/internal/sim"}
+var testSupport = []string{"internal", "lockmgr/internal/turns"}
 
 // forTests reports whether a folder or file is test support. internal/clean and internal/script are
 // not: the library uses both.

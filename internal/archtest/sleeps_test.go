@@ -35,8 +35,8 @@ var realSleeps = map[string]map[string]string{
 		"TestSet_BesideTheLineOfItsManager":        "the work of a holder",
 		"TestServer_WhoCantStandInTheLineIsServed": "the work of a holder",
 	},
-	"lockmgr/internal/sim/server": {"step": "short lives end on two servers, which have clocks of their own"},
-	"notify":                      {"TestLog_Outage": "an outage with ten dials"},
+	"lockmgr/internal/turns": {"step": "short lives end on two servers, which have clocks of their own"},
+	"notify":                 {"TestLog_Outage": "an outage with ten dials"},
 	"internal/doctest": {
 		"TestFrom_RollOut": "the work of a holder",
 	},

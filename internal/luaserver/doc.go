@@ -4,15 +4,14 @@
 //	Engine     runs a Script, by gopher-lua         engine.go
 //	   │ redis.call, redis.pcall
 //	   ▼
-//	Server     channels, memory, refusals           server.go
+//	Server     channels, memory                     server.go
 //	   │
 //	   ▼
 //	Keyspace   keys with an end, by a Clock         keys.go, commands.go
 //
-// Package lockmgr/internal/sim uses all of it. Package internal/clientsim uses Engine and Keyspace,
-// and has servers with connections of its own. TestServer_LikeRedis, in
-// lockmgr/internal/sim/server, compares Engine and Server with a real server, for every script of
-// the library.
+// Package internal/clientsim uses Engine, Keyspace and Memory, and has servers with connections of
+// its own. Package lockmgr/internal/turns uses Engine and Server. TestServer_LikeRedis, which is
+// there, compares both with a real server, for every script of the library.
 //
 // # What it does as Redis does
 //

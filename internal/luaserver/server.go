@@ -2,14 +2,12 @@ package luaserver
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A Server is a Keyspace with channels and with what a server may refuse. Its subscribers are
-// numbers.
+// A Server is a Keyspace with channels, which may be full. Its subscribers are numbers.
 type Server struct {
 	*Keyspace
 	// Deliver is called for each subscriber of a channel that a message is published to, in the
@@ -17,12 +15,8 @@ type Server struct {
 	// Server.
 	Deliver func(subscriber int, channel, message string)
 	Memory
-	// Refused has the errors of commands that the user may not use, by their names in capital
-	// letters.
-	Refused map[string]resp.Error
 
 	subscribers map[string][]int
-	behind      map[string][]int // those at a replica: see Demote
 }
 
 // A Memory refuses commands that need memory while it is full, unless they come after a command
@@ -51,7 +45,7 @@ func (m *Memory) refuse(c *command) any {
 
 // NewServer returns a server without keys.
 func NewServer(clock func() time.Duration) *Server {
-	return &Server{Keyspace: NewKeyspace(clock), subscribers: make(map[string][]int), behind: make(map[string][]int)}
+	return &Server{Keyspace: NewKeyspace(clock), subscribers: make(map[string][]int)}
 }
 
 const oom = resp.Error("OOM command not allowed when used memory > 'maxmemory'.")
@@ -70,11 +64,6 @@ func (s *Server) Do(args ...string) any {
 }
 
 func (s *Server) do(args []string) any {
-	if s.Refused != nil {
-		if err, is := s.Refused[strings.ToUpper(args[0])]; is {
-			return err
-		}
-	}
 	switch args[0] {
 	case "PUBLISH", "SPUBLISH":
 		return s.publish(args[1], args[2])
@@ -95,7 +84,7 @@ func (s *Server) do(args []string) any {
 func (s *Server) publish(channel, message string) any {
 	to := s.subscribers[channel]
 	if s.Deliver != nil {
-		for _, subscriber := range slices.Concat(to, s.behind[channel]) {
+		for _, subscriber := range to {
 			s.Deliver(subscriber, channel, message)
 		}
 	}
@@ -104,30 +93,14 @@ func (s *Server) publish(channel, message string) any {
 
 // Subscribe adds a subscriber to a channel. A second call changes nothing.
 func (s *Server) Subscribe(channel string, subscriber int) {
-	if !s.Subscribed(channel, subscriber) {
+	if !slices.Contains(s.subscribers[channel], subscriber) {
 		s.subscribers[channel] = append(s.subscribers[channel], subscriber)
 	}
 }
 
 // Unsubscribe removes a subscriber from a channel.
 func (s *Server) Unsubscribe(channel string, subscriber int) {
-	for _, at := range [...]map[string][]int{s.subscribers, s.behind} {
-		if i := slices.Index(at[channel], subscriber); i >= 0 {
-			at[channel] = slices.Delete(at[channel], i, i+1)
-		}
+	if i := slices.Index(s.subscribers[channel], subscriber); i >= 0 {
+		s.subscribers[channel] = slices.Delete(s.subscribers[channel], i, i+1)
 	}
-}
-
-// Demote makes a subscriber one of a replica, such as a master that was demoted. It hears the
-// messages, and no command counts it.
-func (s *Server) Demote(channel string, subscriber int) {
-	if s.Subscribed(channel, subscriber) {
-		s.Unsubscribe(channel, subscriber)
-		s.behind[channel] = append(s.behind[channel], subscriber)
-	}
-}
-
-// Subscribed reports whether a subscriber listens on a channel.
-func (s *Server) Subscribed(channel string, subscriber int) bool {
-	return slices.Contains(s.subscribers[channel], subscriber)
 }

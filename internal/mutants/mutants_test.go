@@ -55,18 +55,12 @@ const (
 
 // What catches them: a package and its tests, or a package to which a test is added.
 const (
-	seeds       = "lockmgr/internal/sim TestSeeds"
-	rwSeeds     = "lockmgr/internal/sim TestSeeds_ReadWrite"
-	setSeeds    = "lockmgr/internal/sim TestSeeds_Several"
-	permitSeeds = "lockmgr/internal/sim TestSeeds_Permits"
-	fairSeeds   = "lockmgr/internal/sim TestSeeds_Fair"
-	keepSeeds   = "lockmgr/internal/sim TestSeeds_KeepFor"
-	shardSeeds  = "lockmgr/internal/sim TestSeeds_Shards"
+	seeds       = "internal/clientsim TestSeeds"
 	stories     = "lockmgr/internal/core TestStories"
 	fairTables  = "internal/script TestScripts_Fair"
 	grantTables = "internal/script TestScript_FairGrantByMessage"
 
-	sharing = "lockmgr/internal/sim/turns "
+	sharing = "lockmgr/internal/turns "
 	wires   = "lockmgr/internal/wire "
 	ofNodes = "lockmgr/internal/cluster "
 	shell   = "lockmgr "
@@ -176,8 +170,6 @@ func TestMutants(t *testing.T) {
 // that hangs.
 func (m *mutant) time() time.Duration {
 	switch pkg, _ := m.tests(); {
-	case m.by == setSeeds, m.by == fairSeeds:
-		return 8 * time.Minute
 	case m.simulated():
 		return 3 * time.Minute
 	case pkg == strings.TrimSpace(sharing):
@@ -196,7 +188,7 @@ func (m *mutant) arguments() []string {
 	_, tests := m.tests()
 	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$"}
 	if m.simulated() {
-		args = append(args, "-seeds=12000", "-shrink=false", "-tail=0", "-hang=10s")
+		args = append(args, "-seeds=900", "-tail=0", "-hang=1m") // fewer than are run in processes of their own
 	}
 	return args
 }
@@ -252,7 +244,7 @@ func try(t *testing.T, path, text, pkg string, limit time.Duration, env, args []
 var (
 	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	failedStory = regexp.MustCompile(`(?m)^\s+--- FAIL: TestStories/(\S+)`)
-	failedSeed  = regexp.MustCompile(`(?m)^\s+sim_test\.go:\d+: seed (\d+): ([^:]+):`)
+	failedSeed  = regexp.MustCompile(`(?m)^\s+seeds_test\.go:\d+: seed (\d+): at [^:]+: (\w+):`)
 )
 
 // verdict reads what caught a mutant out of the tests' output.

@@ -42,7 +42,7 @@ var ofManager = stage{manager, 8 * time.Minute, []string{"-test.parallel=8"}}
 var surveyed = []survey{
 	{machine, []stage{
 		{machine, time.Minute, []string{"-test.skip=^TestRenewal_Bursts$"}},
-		{"lockmgr/internal/sim", 5 * time.Minute, []string{"-test.run=^TestSeeds", "-seeds=300", "-shrink=false", "-tail=0", "-hang=10s"}},
+		{"internal/clientsim", 5 * time.Minute, []string{"-test.run=^TestSeeds$", "-seeds=300", "-tail=0", "-hang=1m"}},
 		{machine, time.Minute, []string{"-test.run=^TestRenewal_Bursts$"}},
 		ofManager,
 	}},

@@ -66,7 +66,7 @@ func (s *scriptServer) runFair(t testing.TB, w *wire, script string, x fairLine,
 
 // redissonLua does what a client of Redisson does about a fair lock.
 var redissonLua = sync.OnceValues(func() (string, error) {
-	text, err := os.ReadFile("../../lockmgr/internal/sim/server/redisson.lua")
+	text, err := os.ReadFile("../../lockmgr/internal/turns/testdata/redisson.lua")
 	return string(text), err
 })
 

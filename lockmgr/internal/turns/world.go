@@ -2,12 +2,11 @@ package turns
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/agenda"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 )
 
 const (
@@ -20,13 +19,13 @@ const (
 // A world is one case under way.
 type world struct {
 	cfg     Config
-	rng     agenda.Rand
+	rng     *rand.Rand
 	now     time.Duration
-	queue   agenda.Queue
+	queue   queue
 	clients []client
 	meter   meter
 
-	server *server.Server
+	server *server
 	busy   time.Duration // when the server has run all earlier commands
 	stop   bool
 }
@@ -40,8 +39,8 @@ type client interface {
 
 // Run simulates a case.
 func Run(cfg Config) Result {
-	w := &world{cfg: cfg, rng: agenda.Rand(cfg.Seed), server: server.New()}
-	defer w.server.Close()
+	w := &world{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), server: newServer()}
+	defer w.server.close()
 	w.meter.init(w, cfg.Clients)
 	w.server.Deliver = func(subscriber int, from, payload string) {
 		c := w.clients[subscriber]
@@ -56,16 +55,16 @@ func Run(cfg Config) Result {
 	}
 	if cfg.Drain {
 		w.acquire(len(cfg.Clients), 1, time.Hour)
-		w.queue.Put(drainFrom, func() {
+		w.queue.put(drainFrom, func() {
 			w.meter.reset()
 			w.run(drainFrom, func() { w.release(len(cfg.Clients), 1) })
 		})
 	}
 	for _, c := range w.clients {
-		w.queue.Put(w.rng.Between(0, time.Millisecond), c.begin)
+		w.queue.put(w.between(0, time.Millisecond), c.begin)
 	}
-	for !w.queue.Empty() && !w.stop {
-		at, do := w.queue.Take()
+	for !w.queue.empty() && !w.stop {
+		at, do := w.queue.take()
 		if at > cfg.Time {
 			break
 		}
@@ -79,7 +78,12 @@ func Run(cfg Config) Result {
 }
 
 func (w *world) after(lo, hi time.Duration, do func()) {
-	w.queue.Put(w.now+w.rng.Between(lo, hi), do)
+	w.queue.put(w.now+w.between(lo, hi), do)
+}
+
+// between draws a length of time in [lo, hi].
+func (w *world) between(lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(w.rng.Int64N(int64(hi-lo+1)))
 }
 
 // hop draws the extra time of one change of goroutine.
@@ -87,9 +91,9 @@ func (w *world) hop() time.Duration {
 	if w.cfg.Hop == 0 {
 		return 0
 	}
-	d := w.rng.Between(w.cfg.Hop/2, w.cfg.Hop)
-	for w.rng.Next()%4 == 0 {
-		d += w.rng.Between(0, w.cfg.Hop)
+	d := w.between(w.cfg.Hop/2, w.cfg.Hop)
+	for w.rng.IntN(4) == 0 {
+		d += w.between(0, w.cfg.Hop)
 	}
 	return d
 }
@@ -100,7 +104,7 @@ func (w *world) afterHop(do func()) {
 		do()
 		return
 	}
-	w.queue.Put(w.now+w.hop(), do)
+	w.queue.put(w.now+w.hop(), do)
 }
 
 // run runs a command on the server at an instant and notes the holder. It returns w.now.
@@ -113,7 +117,7 @@ func (w *world) run(now time.Duration, command func()) time.Duration {
 
 // holder returns the client that has the record, or -1.
 func (w *world) holder() int {
-	fields, _ := w.server.Fields(key)
+	fields, _ := w.server.fields(key)
 	if len(fields) == 0 {
 		return -1
 	}
@@ -131,7 +135,7 @@ func (w *world) holder() int {
 // hold.
 func (w *world) reply(client int, op *core.Op) core.Reply {
 	op.Name = key
-	r := w.server.Reply(strconv.Itoa(client), op)
+	r := w.server.reply(strconv.Itoa(client), op)
 	if r.Err != nil {
 		panic(r.Err)
 	}
@@ -141,7 +145,7 @@ func (w *world) reply(client int, op *core.Op) core.Reply {
 // acquire takes the lock as a client of Redisson does, which knows no line. It returns for how long
 // others have the lock.
 func (w *world) acquire(client int, number uint64, lease time.Duration) (ok bool, ttl time.Duration) {
-	if w.server.Exists(key) {
+	if w.server.Get(key) != nil {
 		return false, time.Duration(w.server.Do("PTTL", key).(int64)) * time.Millisecond
 	}
 	w.server.Do("HSET", key, field(client, number), "1")
@@ -163,14 +167,14 @@ func field(client int, number uint64) string { return fmt.Sprintf("%d:%d", clien
 type link struct {
 	w        *world
 	id       int
-	requests wire // to the server
-	replies  wire
-	toHub    wire // SUBSCRIBE and UNSUBSCRIBE
-	messages wire // what the channel brings
+	requests way // to the server
+	replies  way
+	toHub    way // SUBSCRIBE and UNSUBSCRIBE
+	messages way // what the channel brings
 }
 
-// A wire carries things one way and keeps their order.
-type wire struct {
+// A way carries things one way and keeps their order.
+type way struct {
 	w        *world
 	distance time.Duration
 	jitter   time.Duration
@@ -178,7 +182,7 @@ type wire struct {
 }
 
 func newLink(w *world, id int, c Client) *link {
-	one := wire{w: w, distance: nearby, jitter: nearJitter}
+	one := way{w: w, distance: nearby, jitter: nearJitter}
 	if c.Distance > 0 {
 		one.distance, one.jitter = c.Distance, nearJitter+c.Distance/50
 	}
@@ -186,9 +190,9 @@ func newLink(w *world, id int, c Client) *link {
 }
 
 // send calls deliver when something sent at an instant arrives.
-func (p *wire) send(at time.Duration, deliver func()) {
-	p.last = max(p.last, at+p.distance+p.w.rng.Between(0, p.jitter))
-	p.w.queue.Put(p.last, deliver)
+func (p *way) send(at time.Duration, deliver func()) {
+	p.last = max(p.last, at+p.distance+p.w.between(0, p.jitter))
+	p.w.queue.put(p.last, deliver)
 }
 
 // call runs a command on the server, then calls done when the reply has arrived.
@@ -196,8 +200,8 @@ func (l *link) call(command, done func()) {
 	w := l.w
 	w.meter.command(l.id)
 	l.requests.send(w.now, func() {
-		w.busy = max(w.busy, w.now) + w.rng.Between(scriptMin, scriptMax)
-		w.queue.Put(w.busy, func() {
+		w.busy = max(w.busy, w.now) + w.between(scriptMin, scriptMax)
+		w.queue.put(w.busy, func() {
 			w.run(w.now, command)
 			l.replies.send(w.now, done)
 		})

@@ -1,4 +1,4 @@
-package server
+package turns
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,9 +32,16 @@ type call struct {
 	keys, args []string
 }
 
+// redisson returns the text of a script that does what a client of Redisson does about a fair lock.
+func redisson(t *testing.T) string {
+	text, err := os.ReadFile("testdata/redisson.lua")
+	require.NoError(t, err)
+	return string(text)
+}
+
 // texts returns the text of each script by its name.
-func texts() map[string]string {
-	out := map[string]string{"redisson": redisson}
+func texts(t *testing.T) map[string]string {
+	out := map[string]string{"redisson": redisson(t)}
 	for _, name := range script.Names() {
 		out[name] = script.Text(name)
 	}
@@ -50,13 +58,13 @@ func TestServer_LikeRedis(t *testing.T) {
 	ears, err := resp.Dial(real.Addr(), time.Minute)
 	require.NoError(t, err)
 	t.Cleanup(ears.Close)
-	scripts, ran := texts(), map[string]map[string]int{}
+	scripts, ran := texts(t), map[string]map[string]int{}
 	for name := range scripts {
 		ran[name] = map[string]int{}
 	}
 	b := &both{T: t, c: c, ears: ears, scripts: scripts, ran: ran}
-	b.here = New()
-	t.Cleanup(b.here.Close)
+	b.here = newServer()
+	t.Cleanup(b.here.close)
 	b.here.Deliver = func(_ int, channel, message string) { b.heard = append(b.heard, channel+" "+message) }
 	for _, name := range names {
 		for _, kind := range []core.Kind{core.Exclusive, core.ReadWrite, core.Permits} {
@@ -83,7 +91,7 @@ type both struct {
 	*testing.T
 	r       *rand.Rand
 	c, ears *resp.Conn
-	here    *Server
+	here    *server
 	heard   []string
 	lastID  uint64
 	parts   [2]core.Kind // of the names, in sets
@@ -217,7 +225,7 @@ func (b *both) draw(kind core.Kind) call {
 		return b.many(manager)
 	case n < 6 && kind == core.Fair:
 		args := []string{[]string{"acquire", "acquire", "leave", "release"}[b.r.IntN(4)], fmt.Sprint("j:", b.r.IntN(2)), "300000", "100000", wire.Channel(name)}
-		return call{"redisson", redisson, []string{name, wire.QueueKey(name), wire.DeadlinesKey(name)}, args}
+		return call{"redisson", b.scripts["redisson"], []string{name, wire.QueueKey(name), wire.DeadlinesKey(name)}, args}
 	}
 	c := b.operation(kind, name, manager, nil)
 	if kind == core.Permits && b.r.IntN(2) == 0 { // two requests share a call

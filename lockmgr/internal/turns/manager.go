@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
-	"github.com/holdfast-go/holdfast/lockmgr/internal/sim/server"
 	wireformat "github.com/holdfast-go/holdfast/lockmgr/internal/wire"
 )
 
@@ -41,7 +40,7 @@ type subscription struct {
 
 func newManager(w *world, id int, c Client) *manager {
 	cfg := w.cfg.Core
-	cfg.Seed = w.rng.Next()
+	cfg.Seed = w.rng.Uint64()
 	cfg.Notices = w.cfg.Trace != nil
 	cfg.GrantSecret = hex.EncodeToString([]byte(strconv.Itoa(id)))
 	n := &manager{w: w, id: id, cfg: c, m: core.New(cfg), link: newLink(w, id, c), timerAt: core.Forever, secret: cfg.GrantSecret}
@@ -152,7 +151,7 @@ func (n *manager) setTimer() {
 		return
 	}
 	n.timerAt = next
-	n.w.queue.Put(max(next, n.w.now)+n.w.rng.Between(timerMin, timerMax), func() {
+	n.w.queue.put(max(next, n.w.now)+n.w.between(timerMin, timerMax), func() {
 		if n.timerAt != next {
 			return
 		}
@@ -232,7 +231,7 @@ func (n *manager) subscribe(place uint64) {
 
 // runOp runs a script.
 func (n *manager) runOp(op *core.Op) {
-	sent, r := server.Copy(op), core.Reply{}
+	sent, r := copyOf(op), core.Reply{}
 	n.call(func() {
 		r = n.w.reply(n.id, &sent)
 		if r.Op = op; n.w.cfg.Trace != nil {
