@@ -275,6 +275,28 @@ func (a *ask) String() string {
 	return s
 }
 
+// prefix is how all names of a world begin.
+const prefix = "na"
+
+// says returns how callers call a name.
+func (w *world) says(name string) string {
+	if w.set.kinds&prefixed != 0 {
+		return strings.TrimPrefix(name, prefix)
+	}
+	return name
+}
+
+// saysAll is says for a set.
+func (w *world) saysAll(of lockmgr.Set) lockmgr.Set {
+	all := func(names []string) (out []string) {
+		for _, name := range names {
+			out = append(out, w.says(name))
+		}
+		return out
+	}
+	return lockmgr.Set{Names: all(of.Names), Shared: all(of.Shared), Exclusive: all(of.Exclusive)}
+}
+
 // A requestKey is the key of a request in the context that the observer gets.
 type requestKey struct{}
 
@@ -296,41 +318,44 @@ func (q *request) async(mgr *lockmgr.Manager) *futures.Future[*lockmgr.Lock] {
 	context.AfterFunc(ctx, cancel)
 	ctx, opts := q.arguments(ctx)
 	opts = append(opts, lockmgr.TraceContext(ctx))
+	w, name := q.m.w, q.m.w.says(q.name)
 	switch q.kind {
 	case set:
-		return mgr.LockAllAsync(q.of, opts...)
+		return mgr.LockAllAsync(w.saysAll(q.of), opts...)
 	case permits:
-		return mgr.Permits(q.name, limitOf).AcquireAsync(q.n, opts...)
+		return mgr.Permits(name, limitOf).AcquireAsync(q.n, opts...)
 	}
-	return mgr.LockAsync(q.name, opts...)
+	return mgr.LockAsync(name, opts...)
 }
 
 // lock is the call that blocks.
 func (q *request) lock(ctx context.Context, mgr *lockmgr.Manager) (*lockmgr.Lock, error) {
 	ctx, opts := q.arguments(ctx)
-	switch p := mgr.Permits(q.name, limitOf); {
+	w, name := q.m.w, q.m.w.says(q.name)
+	switch p := mgr.Permits(name, limitOf); {
 	case q.kind == set && q.once:
-		return mgr.TryLockAll(ctx, q.of, opts...)
+		return mgr.TryLockAll(ctx, w.saysAll(q.of), opts...)
 	case q.kind == set:
-		return mgr.LockAll(ctx, q.of, opts...)
+		return mgr.LockAll(ctx, w.saysAll(q.of), opts...)
 	case q.kind == permits && q.once:
 		return p.TryAcquire(ctx, q.n, opts...)
 	case q.kind == permits:
 		return p.Acquire(ctx, q.n, opts...)
 	case q.once:
-		return mgr.TryLock(ctx, q.name, opts...)
+		return mgr.TryLock(ctx, name, opts...)
 	}
-	return mgr.Lock(ctx, q.name, opts...)
+	return mgr.Lock(ctx, name, opts...)
 }
 
 // doing is Do, DoAll or that of permits.
 func (q *request) doing(ctx context.Context, mgr *lockmgr.Manager, fn func(context.Context, *lockmgr.Lock) error) error {
 	ctx, opts := q.arguments(ctx)
+	w, name := q.m.w, q.m.w.says(q.name)
 	switch q.kind {
 	case set:
-		return mgr.DoAll(ctx, q.of, fn, opts...)
+		return mgr.DoAll(ctx, w.saysAll(q.of), fn, opts...)
 	case permits:
-		return mgr.Permits(q.name, limitOf).Do(ctx, q.n, fn, opts...)
+		return mgr.Permits(name, limitOf).Do(ctx, q.n, fn, opts...)
 	}
-	return mgr.Do(ctx, q.name, fn, opts...)
+	return mgr.Do(ctx, name, fn, opts...)
 }

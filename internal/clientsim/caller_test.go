@@ -157,20 +157,47 @@ func (w *world) do(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Rand) {
 	}
 }
 
-// inspect looks at a name. The managers that have it before and afterwards must be found.
+// inspect looks at a name, or at all. The managers that have a name before and afterwards must be
+// found.
 func (w *world) inspect(mgr *lockmgr.Manager, name string, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, ms, 3*w.set.timeout))
 	defer cancel()
+	if r.IntN(2) == 0 {
+		w.scan(ctx, mgr)
+		return
+	}
 	if w.kindOf(name) == permits {
-		info, err := mgr.Permits(name, limitOf).Inspect(ctx)
+		info, err := mgr.Permits(w.says(name), limitOf).Inspect(ctx)
 		w.tracef("permits %q: %+v: %v", name, info, err)
 		return
 	}
 	before := w.book.holding(name)
-	info, err := mgr.Inspect(ctx, name)
+	info, err := mgr.Inspect(ctx, w.says(name))
 	w.tracef("%q: %+v: %v", name, info, err)
 	if err == nil {
 		w.book.inspected(name, before, info.Holders)
+	}
+}
+
+// scan is inspect for all names but those of permits, whose holders have other names.
+func (w *world) scan(ctx context.Context, mgr *lockmgr.Manager) {
+	before, found, began := make(map[string][]*hold), make(map[string][]lockmgr.Holder), time.Now()
+	for _, name := range w.names {
+		before[name] = w.book.holding(name)
+	}
+	for info, err := range mgr.Scan(ctx, w.says(w.names[0])[:1]) {
+		if w.tracef("scan: %+v: %v", info, err); err != nil {
+			return
+		}
+		found[info.Name] = info.Holders
+	}
+	for _, name := range w.names {
+		w.mu.Lock()
+		moved := w.movedSince(name, began)
+		w.mu.Unlock()
+		if w.kindOf(name) != permits && !moved {
+			w.book.inspected(name, before[name], found[name])
+		}
 	}
 }
 
@@ -182,7 +209,7 @@ func (w *world) contradict(m *machine, mgr *lockmgr.Manager, a ask) {
 	var l *lockmgr.Lock
 	var err error
 	if a.leads {
-		err = mgr.Lead(ctx, a.name, func(context.Context, int64) error { return errors.New("it leads") }, a.contrary...)
+		err = mgr.Lead(ctx, w.says(a.name), func(context.Context, int64) error { return errors.New("it leads") }, a.contrary...)
 	} else {
 		l, err = q.lock(ctx, mgr)
 	}
@@ -487,7 +514,7 @@ func (w *world) together(m *machine, mgr *lockmgr.Manager, r *rand.Rand) {
 func (w *world) limit(mgr *lockmgr.Manager, name string, n int, r *rand.Rand) {
 	ctx, cancel := w.context(logBetween(r, w.set.timeout, 3*w.set.timeout))
 	defer cancel()
-	p := mgr.Permits(name, limitOf)
+	p := mgr.Permits(w.says(name), limitOf)
 	if n < 2*limitOf {
 		i := w.book.limiting(name, n)
 		w.book.limited(name, i, p.SetLimit(ctx, n) == nil)
@@ -513,11 +540,11 @@ func (w *world) force(mgr *lockmgr.Manager, name string, r *rand.Rand) {
 	var err error
 	switch {
 	case victim == nil:
-		there, err = mgr.ForceUnlock(ctx, name)
+		there, err = mgr.ForceUnlock(ctx, w.says(name))
 	case victim.kind == permits:
-		there, err = mgr.Permits(name, limitOf).Return(ctx, victim.lock.PermitIDs()...)
+		there, err = mgr.Permits(w.says(name), limitOf).Return(ctx, victim.lock.PermitIDs()...)
 	default:
-		there, err = mgr.ForceUnlockHolders(ctx, name, victim.lock.HolderID())
+		there, err = mgr.ForceUnlockHolders(ctx, w.says(name), victim.lock.HolderID())
 	}
 	w.book.forced(name, victim, there, err)
 }

@@ -33,8 +33,8 @@
 // such a request. With 10,000 seeds and more, TestSeeds fails if no run has met a pair, unless a
 // list says why it can't be met.
 //
-// Nothing draws these yet: Options.Prefix, a stranger that has a place at the head of a fair queue,
-// Scan, a host that is suspended. Lead is drawn only with options that it refuses.
+// Nothing draws these yet: a stranger that has a place at the head of a fair queue, a host that is
+// suspended. Lead is drawn only with options that it refuses.
 //
 // # What happens
 //
@@ -45,7 +45,7 @@
 // Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the
 // grant without a look at the future, use Do, Extend, All and Any, named and adopted owners,
 // re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold,
-// tokens, forced unlocks, limits of permits, Inspect, Explain, and options that contradict each
+// tokens, forced unlocks, limits of permits, Inspect, Scan, Explain, and options that contradict each
 // other.
 //
 // # Promptness

@@ -91,6 +91,9 @@ func (w *world) managerOptions(h *host) lockmgr.Options {
 	if w.set.kinds&classic != 0 {
 		o.Channels = lockmgr.ClassicChannels
 	}
+	if w.set.kinds&prefixed != 0 {
+		o.Prefix = prefix
+	}
 	if w.set.kinds&slowLog != 0 {
 		o.Logger = slog.New(slowHandler{h})
 	}

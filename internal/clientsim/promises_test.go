@@ -204,9 +204,9 @@ func (b *book) promise5(h *hold, re bool) {
 	b.look("promise5", h.request)
 	h.parts(func(name string, kind feature) {
 		p := b.of(name)
-		t := h.lock.TokenOf(name)
+		t := h.lock.TokenOf(b.w.says(name))
 		if slices.ContainsFunc(p.holds, func(o *hold) bool { // a writer that also reads has one token for both
-			return kind == reader && o.part(name) == writer && o.mgr == h.mgr && o.lock.Owner() == h.lock.Owner() && o.lock.TokenOf(name) == t
+			return kind == reader && o.part(name) == writer && o.mgr == h.mgr && o.lock.Owner() == h.lock.Owner() && o.lock.TokenOf(b.w.says(name)) == t
 		}) {
 			return
 		}

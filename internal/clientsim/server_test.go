@@ -1,6 +1,8 @@
 package clientsim
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,6 +177,8 @@ func (s *server) command(c *conn, args []string) []byte {
 		}
 		s.known[script.SHA] = script
 		return resp.Append(nil, script.SHA)
+	case "SCAN":
+		return resp.Append(nil, s.scan(args))
 	case "EVAL", "EVALSHA":
 		return resp.Append(nil, s.eval(c, name, args, asking))
 	}
@@ -188,6 +192,21 @@ func (s *server) command(c *conn, args []string) []byte {
 		return resp.Append(nil, err)
 	}
 	return resp.Append(nil, s.plain(args))
+}
+
+// scan answers SCAN cursor MATCH pattern COUNT n TYPE type with the keys of a quarter of all slots. The
+// pattern has one star.
+func (s *server) scan(args []string) any {
+	from, _ := strconv.Atoi(args[1])
+	head, tail, _ := strings.Cut(strings.ReplaceAll(args[3], `\`, ""), "*")
+	keys := []any{}
+	for _, key := range slices.Sorted(maps.Keys(s.keys.Values)) {
+		slot := int(slotOf(key))
+		if from <= slot && slot < from+slots/4 && strings.HasPrefix(key, head) && strings.HasSuffix(key, tail) && s.keys.Do("TYPE", key) == any(status(args[7])) {
+			keys = append(keys, key)
+		}
+	}
+	return []any{fmt.Sprint((from + slots/4) % slots), keys}
 }
 
 func (s *server) eval(c *conn, name string, args []string, asking bool) any {

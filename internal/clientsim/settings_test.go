@@ -71,8 +71,9 @@ const (
 	full                           // the servers have no memory
 	limits                         // SetLimit of permits
 	scarce                         // MaxWaiters and MaxLocks are small
-	looking                        // Inspect and Explain
+	looking                        // Inspect, Scan and Explain
 	classic                        // a cluster whose managers use classic channels
+	prefixed                       // Options.Prefix
 	drift                          // the clocks of servers and hosts run at different speeds
 	allKinds     = 1<<iota - 1
 )
@@ -83,7 +84,7 @@ var kindNames = []string{
 	"long", "hopeless", "fenced", "closing", "shared", "crowd", "hot", "endless",
 	"sides", "fairs", "counted", "sets", "keeping", "bounded", "noting", "telling", "extending", "doing", "contrary", "kill", "redisson",
 	"replicated", "clustered", "fail", "move", "latedial", "full", "limits",
-	"scarce", "looking", "classic", "drift",
+	"scarce", "looking", "classic", "prefixed", "drift",
 }
 
 // disasters are the kinds that strike at an instant and last for a time.
@@ -168,7 +169,7 @@ func drawSettings(seed uint64, only, off kinds) settings {
 			in = 12
 		case sides, keeping, fixed, fenced:
 			in = 3
-		case replicated, clustered, contrary, telling, lateDial, looking:
+		case replicated, clustered, contrary, telling, lateDial, looking, prefixed:
 			in = 8
 		case hot, crowd:
 			in = 16
