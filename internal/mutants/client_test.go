@@ -67,7 +67,7 @@ var clientMutants = []mutant{
 	{"deadline", "a suspension of the host does not count", manager, "clock.exact", "+ c.suspended()", "", shell + "TestLock_LostWhileTheHostIsSuspended"},
 
 	{"loss", "the positions in a renewal's reply are ignored", wire, "exception", "out = Answer{Kind: Int}", "", shell + "TestRenewal_FindsALoss"},
-	{"loss", "only Close is told", manager, "loop.perform", "l.lost(e.Hold, e.Err)", "if e.Err == core.ErrClosed {\n\t\t\tp.lost(e.Hold, e.Err)\n\t\t}", client + "TestLock_LossIsToldForEach"},
+	{"loss", "only Close is told", manager, "loop.perform", "l.lost(e.Hold, e.Err)", "if e.Err == core.ErrClosed {\n\t\t\tl.lost(e.Hold, e.Err)\n\t\t}", client + "TestLock_LossIsToldForEach"},
 	{"loss", "contexts live on", manager, "hold.end", "c.cancel(err)", "_ = c", shell + "TestLock_LostAtTheDeadlineOfASilentServer"},
 	{"loss", "a forced unlock is not looked into", manager, "Manager.force", "m.actor.Post(core.Verify{Name: name})", "func() { _ = core.Verify{Name: name} }()", shell + "TestForceUnlock_IsSeenAtOnce"},
 
@@ -83,7 +83,7 @@ var clientMutants = []mutant{
 	{"handle", "unlocks twice", manager, "Lock.unlock", "!t.over.CompareAndSwap(false, true)", "t.over.Store(true); false", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "takes options that contradict each other", manager, "wish.apply", "w.opts[:i]", "w.opts[:min(i, 0)]", shell + "TestOptions_AllPairsOfAllCalls"},
 
-	{"a message is a hint", "it grants", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range l.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tp.effects = l.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, l.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tp.listen(keyOf(ev), ev.watch, ev.seq)", client + "TestMessage_ForgedGrantsNothing"},
+	{"a message is a hint", "it grants", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range l.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tl.effects = l.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, l.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tl.listen(keyOf(ev), ev.watch, ev.seq)", client + "TestMessage_ForgedGrantsNothing"},
 	{"a message is a hint", "only the first one is heard", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", wire, "failureOf", "core.Maybe", "core.No", shell + "TestTryLock_LostReply"},
@@ -121,7 +121,7 @@ var clientMutants = []mutant{
 	{"cluster", "a script runs at any node", wire, "newScript", "text = onlyAt + text", "text = \"table.remove(ARGV) \" + text", shell + "TestCluster_NodeBecomesForeignUnseen"},
 	{"cluster", "an answer of any node counts", wire, "Redis.checkID", "id == s.Node", "id != \"\"", ofNodes + "TestNode_ChangesUnseen"},
 	{"cluster", "channels stay at the old master", manager, "hubs.moved", "h.lanes.Master(w.Channel()) != w.master", "false", shell + "TestCluster_SlotMoves"},
-	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "connection.heard", "n.gone && n.ch.phase == live", "false", shell + "TestCluster_SlotMoves"},
+	{"cluster", "the end of a sharded subscription goes unnoticed", "notify", "connection.heard", "n.gone && n.ch.phase == live", "false", hub + "TestStories"},
 
 	{"notify", "confirmed when it is asked for", "notify", "connection.send", "c.link.subscribe(names)", "c.link.subscribe(names)\n\tfor _, ch := range chs {\n\t\tif c.confirmed(ch) {\n\t\t\tc.core.tell(ch, event{reason: ReasonConfirmed})\n\t\t}\n\t}", hub + "TestStories"},
 	{"notify", "does not subscribe again", "notify", "connection.connected", "c.enqueue(ch)", "if c.core.stats.Connects == 1 {\n\t\t\tc.enqueue(ch)\n\t\t}", hub + "TestHub_Reconnects"},

@@ -83,7 +83,7 @@ var coreMutants = []mutant{
 	{"fair lock", "all requests come before those of other managers", machine, "Machine.behind", "r.own.Number > min(p.front, p.joined)", "false", stories},
 	{"fair lock", "a place that is missing stays lost", machine, "places.answered", "r.Missing && !x.Once", "false", stories},
 	{"fair lock", "a place stays when its request leaves", machine, "name.leavePlace", "p.leave(r.own.Number)", "_ = r", stories},
-	{"fair lock", "places that wait are over", machine, "places.fill", "x.Before = r.own.Number", "_ = r", seeds},
+	{"fair lock", "places that wait are over", machine, "places.fill", "x.Before = r.own.Number", "_ = r", stories},
 	{"fair lock", "a manager that waits moves no deadlines", machine, "Machine.tryAt", ", e.of.refreshAt()", "", stories},
 	{"fair lock", "a transfer never gives way", machine, "places.fill", "e.hold == nil", "false", stories},
 	{"fair lock", "what was given back is lost", machine, "Machine.transferred", "r.GaveWay", "false", stories},
