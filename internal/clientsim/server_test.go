@@ -194,8 +194,8 @@ func (s *server) command(c *conn, args []string) []byte {
 	return resp.Append(nil, s.plain(args))
 }
 
-// scan answers SCAN cursor MATCH pattern COUNT n TYPE type with the keys of a quarter of all slots. The
-// pattern has one star.
+// scan answers SCAN cursor MATCH pattern COUNT n TYPE type with the keys of a quarter of all slots.
+// The pattern has one star.
 func (s *server) scan(args []string) any {
 	from, _ := strconv.Atoi(args[1])
 	head, tail, _ := strings.Cut(strings.ReplaceAll(args[3], `\`, ""), "*")

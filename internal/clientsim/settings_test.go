@@ -26,7 +26,7 @@ const (
 	refuse                         // connections break, and new ones are refused
 	stop                           // the server does not run for a while, and then does what it was sent
 	restart                        // connections break, and the server has forgotten its scripts
-	flush                          // the server has forgotten all locks
+	flush                          // the servers have forgotten all locks, but not permits
 	noPerm                         // one host may not touch one name
 	badKey                         // one name is no lock
 	badCounter                     // one token counter is not a number

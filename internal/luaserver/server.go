@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// A Server is a Keyspace with channels, which may be full. Its subscribers are numbers.
+// A Server is a Keyspace with channels and a Memory. Its subscribers are numbers.
 type Server struct {
 	*Keyspace
 	// Deliver is called for each subscriber of a channel that a message is published to, in the
