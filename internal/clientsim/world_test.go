@@ -249,23 +249,22 @@ func (w *world) sweep() {
 	defer w.mu.Unlock()
 	w.returnPermits()
 	w.resetLimits()
-	for _, srv := range w.servers {
-		for key := range srv.keys.Values {
-			fields := srv.keys.names(key)
-			if srv.keys.life(key) <= w.set.lease || !w.book.isExcused(fields) && !w.hasRevived(key) {
-				continue
-			}
-			w.tracef("the record %q of %q is removed", fields, key)
-			used := func(f string) bool {
-				return slices.ContainsFunc(w.book.of(key).holds, func(h *hold) bool { return h.lock.Valid() && strings.HasPrefix(f, h.lock.HolderID()) })
-			}
-			if !slices.ContainsFunc(fields, used) {
-				delete(srv.keys.Values, key)
-			}
-			for _, f := range fields { // a reader has a key of its own
-				if !used(f) {
-					delete(srv.keys.Values, "{"+key+"}:"+f+":rwlock_timeout:1")
-				}
+	for _, name := range w.names {
+		keys := w.keysOf(name)
+		fields := keys.names(name)
+		if keys.life(name) <= w.set.lease || !w.book.isExcused(fields) && !w.hasRevived(name) {
+			continue
+		}
+		w.tracef("the record %q of %q is removed", fields, name)
+		used := func(f string) bool {
+			return slices.ContainsFunc(w.book.of(name).holds, func(h *hold) bool { return h.lock.Valid() && strings.HasPrefix(f, h.lock.HolderID()) })
+		}
+		if !slices.ContainsFunc(fields, used) {
+			delete(keys.Values, name)
+		}
+		for _, f := range fields { // a reader has a key of its own
+			if !used(f) {
+				delete(keys.Values, "{"+name+"}:"+f+":rwlock_timeout:1")
 			}
 		}
 	}
