@@ -43,7 +43,6 @@ var realSleeps = map[string]map[string]string{
 	"internal/faults/client": {
 		"moment":     "a random moment at which a caller leaves",
 		"slowAnswer": "an answer takes long",
-		"TestLock_StoppedHolderKnowsAtTheFirstLook": "a process is stopped for two leases",
 	},
 	"internal/faults/network": {
 		"TestOwnConnection_BrokenWhileIdle": "the pause after which a connection is not trusted",

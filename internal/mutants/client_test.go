@@ -83,7 +83,7 @@ var clientMutants = []mutant{
 	{"handle", "unlocks twice", manager, "Lock.unlock", "!t.over.CompareAndSwap(false, true)", "t.over.Store(true); false", client + "TestUnlock_TwiceIsHarmless"},
 	{"handle", "takes options that contradict each other", manager, "wish.apply", "w.opts[:i]", "w.opts[:min(i, 0)]", shell + "TestOptions_AllPairsOfAllCalls"},
 
-	{"a message is a hint", "it grants", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range l.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tl.effects = l.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, l.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tl.listen(keyOf(ev), ev.watch, ev.seq)", client + "TestMessage_ForgedGrantsNothing"},
+	{"a message is a hint", "it grants", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "for _, e := range l.effects {\n\t\t\t\t\tif r, ok := e.(core.Run); ok && ev.event.Message && r.Op.Verb == core.VerbAcquire {\n\t\t\t\t\t\tr.Op.Sent = now\n\t\t\t\t\t\tl.effects = l.core.Step(now, &core.Replies{Replies: []core.Reply{{Op: r.Op, ID: r.Op.ID, Ran: core.Yes, OK: true}}}, l.effects)\n\t\t\t\t\t}\n\t\t\t\t}\n\t\t\t\tl.listen(keyOf(ev), ev.watch, ev.seq)", servers + "TestMessage_OfAnyTextGrantsNothing"},
 	{"a message is a hint", "only the first one is heard", manager, "loop.step", "l.listen(keyOf(ev), ev.watch, ev.seq)", "", shell + "TestTurns_OthersGetTheirs"},
 
 	{"unknown", "a time-out is a refusal", wire, "failureOf", "core.Maybe", "core.No", shell + "TestTryLock_LostReply"},

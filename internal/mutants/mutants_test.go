@@ -66,6 +66,7 @@ const (
 	shell   = "lockmgr "
 	tables  = "internal/script "
 	client  = "internal/faults/client "
+	servers = "internal/faults/server "
 	hub     = "notify "
 	renewer = "renewal "
 	future  = "futures "

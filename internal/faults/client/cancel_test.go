@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,15 +22,14 @@ import (
 type crowd struct {
 	ms     []*lockmgr.Manager
 	names  []string
-	opts   []lockmgr.LockOption // of all requests
-	left   atomic.Int64         // requests to be cancelled yet
+	left   atomic.Int64 // requests to be cancelled yet
 	inside []atomic.Int32
 
 	wanted, cancelled, raced atomic.Int64
 }
 
-func newCrowd(left int, ms []*lockmgr.Manager, opts ...lockmgr.LockOption) *crowd {
-	c := &crowd{ms: ms, names: []string{"a", "b", "c"}, opts: opts}
+func newCrowd(left int, ms []*lockmgr.Manager) *crowd {
+	c := &crowd{ms: ms, names: []string{"a", "b", "c"}}
 	c.inside = make([]atomic.Int32, len(c.names))
 	c.left.Store(int64(left))
 	return c
@@ -67,13 +64,13 @@ func (c *crowd) live(rng *rand.Rand) error {
 		case 0, 1: // is wanted
 			c.wanted.Add(1)
 			patient, cancel := context.WithTimeout(ctx, faults.Patience)
-			l, err = m.Lock(patient, c.names[i], c.opts...)
+			l, err = m.Lock(patient, c.names[i])
 			cancel()
 			if err != nil {
 				return fmt.Errorf("a request that nobody cancelled: %w, %+v", err, m.Stats())
 			}
 		case 2, 3:
-			f := m.LockAsync(c.names[i], c.opts...)
+			f := m.LockAsync(c.names[i])
 			moment(rng)
 			if way == 3 { // often after the grant, on a busy machine, too
 				select {
@@ -93,15 +90,14 @@ func (c *crowd) live(rng *rand.Rand) error {
 				moment(rand.New(rand.NewPCG(seed, 0)))
 				cancel()
 			}(rng.Uint64())
-			l, err = m.Lock(cancelled, c.names[i], c.opts...)
+			l, err = m.Lock(cancelled, c.names[i])
 			<-done
 		case 5:
 			timed, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(1500))*time.Microsecond)
-			l, err = m.Lock(timed, c.names[i], c.opts...)
+			l, err = m.Lock(timed, c.names[i])
 			cancel()
 		default:
-			short := lockmgr.MaxWait(time.Duration(rng.IntN(1500)) * time.Microsecond)
-			l, err = m.Lock(ctx, c.names[i], append(slices.Clone(c.opts), short)...)
+			l, err = m.Lock(ctx, c.names[i], lockmgr.MaxWait(time.Duration(rng.IntN(1500))*time.Microsecond))
 		}
 		if way > 1 {
 			c.left.Add(-1)
@@ -137,21 +133,14 @@ func (c *crowd) live(rng *rand.Rand) error {
 // Thousands of requests for a few hot names, most of them taken back at a random moment, while two
 // managers contend: every request that was not taken back is served, and by messages, as no lease
 // ends here. When the managers are closed Redis has nothing, and nothing of it went by expiring.
-func TestCancel_RandomCancelsLeaveNothing(t *testing.T) { randomCancels(t) }
-
-// The same of fair locks. A request that is taken back leaves no place either.
-func TestCancel_RandomCancelsOfFairLocksLeaveNothing(t *testing.T) {
-	randomCancels(t, lockmgr.Fair())
-}
-
-func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
+func TestCancel_RandomCancelsLeaveNothing(t *testing.T) {
 	s := redistest.Start(t)
 	gone := expired(t, s)
 	var ms []*lockmgr.Manager
 	for _, linger := range []time.Duration{-1, time.Millisecond} { // subscriptions go at once, or are kept for a while
 		ms = append(ms, dial(t, s, lockmgr.Options{Linger: linger, PassCount: 8, PassTime: time.Millisecond}))
 	}
-	c := newCrowd(*cancels, ms, opts...)
+	c := newCrowd(*cancels, ms)
 	seed := rand.Uint64()
 	start := time.Now()
 	var g errgroup.Group
@@ -178,31 +167,4 @@ func randomCancels(t *testing.T, opts ...lockmgr.LockOption) {
 	}
 	requireEmpty(t, s)
 	require.Empty(t, gone())
-}
-
-// The same, but the managers are closed in the middle of it.
-func TestClose_AmidCancelsLeavesNothing(t *testing.T) {
-	s := redistest.Start(t)
-	gone := expired(t, s)
-	for round := range 8 {
-		closing, staying := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-		leave, stay := newCrowd(math.MaxInt32, []*lockmgr.Manager{closing}), newCrowd(400, []*lockmgr.Manager{staying})
-		var g, h errgroup.Group
-		for i := range 8 {
-			g.Go(func() error { return leave.live(rand.New(rand.NewPCG(uint64(round), uint64(i)))) })
-			h.Go(func() error { return stay.live(rand.New(rand.NewPCG(uint64(round), uint64(100+i)))) })
-		}
-		require.Eventually(t, func() bool { return leave.raced.Load() > int64(10*round) }, faults.Patience, 100*time.Microsecond)
-		require.NoError(t, closing.Close(faults.Patient(t)))
-		// An unlock that crosses the Close finds its lock lost.
-		if err := g.Wait(); !errors.Is(err, lockmgr.ErrLeaseLost) {
-			require.ErrorIs(t, err, lockmgr.ErrClosed)
-		}
-		require.Zero(t, closing.Stats().Pending)
-		require.Zero(t, closing.Stats().Waiting)
-		require.NoError(t, h.Wait(), "the other manager's callers are served")
-		require.NoError(t, staying.Close(faults.Patient(t)))
-		requireEmpty(t, s)
-		require.Empty(t, gone())
-	}
 }

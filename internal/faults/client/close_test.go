@@ -2,10 +2,7 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,49 +198,4 @@ func TestClose_WithAnEndedContextLeavesWhatExpires(t *testing.T) {
 	for _, name := range []string{"held", "asked for"} {
 		require.NotEqual(t, "-1", faults.Do(t, s, "PTTL", name), "a record without an end")
 	}
-}
-
-// The connection for messages is dialled when it is needed first. A Close that comes meanwhile ends
-// that too.
-func TestClose_WhileASubscriptionIsDialled(t *testing.T) {
-	s := redistest.Start(t)
-	leakcheck.Check(t)
-	other := dial(t, s, lockmgr.Options{})
-	redistest.Must(other.Lock(ctx, "a"))(t)
-	var gated atomic.Bool
-	dialling, proceed := make(chan struct{}, 8), make(chan struct{})
-	m, err := lockmgr.Dial(rueidis.ClientOption{
-		InitAddress: []string{s.Addr()},
-		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			if gated.Load() {
-				dialling <- struct{}{}
-				<-proceed
-			}
-			return d.DialContext(ctx, "tcp", addr)
-		},
-	}, lockmgr.Options{Lease: long, Linger: -1})
-	require.NoError(t, err)
-	gated.Store(true)
-	f := m.LockAsync("a")
-	l := redistest.Must(m.Lock(ctx, "b"))(t)
-	<-dialling
-	impatient, cancel := context.WithCancel(ctx)
-	closed := make(chan error, 1)
-	go func() { closed <- m.Close(impatient) }()
-	_, err = f.Await(faults.Patient(t))
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
-	<-l.Lost()
-	require.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "b") == "0" }, faults.Patience, time.Millisecond, "what is held is released, dial or no dial")
-	cancel()
-	first := <-closed
-	if first != nil {
-		// The answer to the release may not have come yet.
-		require.ErrorIs(t, first, context.Canceled)
-	}
-	close(proceed)
-	if again := m.Close(faults.Patient(t)); first == nil {
-		require.NoError(t, again)
-	}
-	require.NoError(t, other.Close(faults.Patient(t)))
-	requireNothingLeft(t, s)
 }

@@ -14,8 +14,7 @@
 //	           context ended before the server could be asked
 //	handle     a lock is given back once, by its handle, while it is held; any
 //	           other unlock is refused and touches nothing
-//	loss       Valid is false from the deadline on, whatever the process is
-//	           kept from doing; Lost fires for each lock
+//	loss       Lost fires for each lock
 //	deadline   it counts from before the command was sent: an answer that took
 //	           long makes it no later
 //	names      all keys of a name are in one cluster slot

@@ -3,7 +3,11 @@
 package client
 
 import (
+	"bufio"
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +19,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
+
+// startSelf starts the test binary with a variable that makes it something else. line returns the
+// next line that the process prints. The process is killed when the test ends, or hangs.
+func startSelf(t *testing.T, env string) (cmd *exec.Cmd, line func() string) {
+	t.Helper()
+	cmd = exec.Command(redistest.Must(os.Executable())(t))
+	cmd.Env = append(os.Environ(), env)
+	cmd.Stderr = os.Stderr
+	lines := bufio.NewReader(redistest.Must(cmd.StdoutPipe())(t))
+	require.NoError(t, cmd.Start())
+	hung := time.AfterFunc(2*faults.Patience, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { hung.Stop(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd, func() string { return strings.TrimSpace(redistest.Must(lines.ReadString('\n'))(t)) }
+}
 
 // A process that has places in the queue is stopped. Those behind it are served, in their order,
 // when its places have ended. When it goes on, its waiters join again, and are served. If it is
@@ -29,7 +47,7 @@ func TestFair_StoppedProcessKeepsNobodyWaiting(t *testing.T) {
 			m := dial(t, s, lockmgr.Options{})
 			first := faults.Take(t, m, "f", lockmgr.Fair())
 
-			cmd, _, line := startSelf(t, waiterEnv+"="+s.Addr())
+			cmd, line := startSelf(t, waiterEnv+"="+s.Addr())
 			f.AwaitWaiting(t, s, waiters)
 
 			behind := []*futures.Future[*lockmgr.Lock]{m.LockAsync("f", lockmgr.Fair()), m.LockAsync("f", lockmgr.Fair())}

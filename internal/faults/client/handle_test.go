@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -136,54 +134,5 @@ func TestHandle_StaleTouchesNothing(t *testing.T) {
 			require.True(t, next.Valid())
 			faults.Release(t, next)
 		})
-	}
-}
-
-// A holder that has not heard of its loss tries to give back what is another's by now. The record
-// of the other one stays, whatever kind of client that is.
-func TestUnlock_ByAFormerOwnerReleasesNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m := dial(t, s, lockmgr.Options{})
-	l := faults.Take(t, m, "a")
-	someone := "3c0ffee0-0000-4000-8000-000000000000:17"
-	faults.Do(t, s, "DEL", "a")
-	faults.Do(t, s, "HSET", "a", someone, "2")
-	faults.Do(t, s, "PEXPIRE", "a", "100000")
-	require.True(t, l.Valid(), "it can't know")
-	require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-	require.Equal(t, someone+"\n2", faults.Do(t, s, "HGETALL", "a"))
-	_, err := m.TryLock(faults.Patient(t), "a")
-	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-}
-
-// Nobody can grant a lock by what he publishes: messages make waiters look, and the record decides.
-func TestMessage_ForgedGrantsNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-	l := faults.Take(t, other, "a")
-	var fs []*futures.Future[*lockmgr.Lock]
-	for range 3 {
-		fs = append(fs, m.LockAsync("a"))
-	}
-	faults.AwaitSubscribed(t, s, "a", 1)
-	for i, payload := range []string{"0", "1", "", "OK", "granted", l.HolderID(), m.ID() + ":1", fmt.Sprint("\x00", 0)} {
-		looked := m.Stats().Wakes
-		faults.Do(t, s, "PUBLISH", faults.Channel("a"), payload)
-		require.Eventually(t, func() bool { return m.Stats().Wakes > looked }, faults.Patience, time.Millisecond, "%d", i)
-		// Behind the try that the message has caused.
-		for range 2 {
-			info := redistest.Must(m.Inspect(faults.Patient(t), "a"))(t)
-			require.Equal(t, []lockmgr.Holder{{Owner: l.HolderID(), Count: 1}}, faults.Entries(info), "%q", payload)
-		}
-		for _, f := range fs {
-			_, err := f.Result()
-			require.ErrorIs(t, err, futures.ErrPending, "%q", payload)
-		}
-	}
-	faults.Release(t, l)
-	for _, f := range fs {
-		faults.Release(t, faults.Await(t, f))
 	}
 }

@@ -20,15 +20,11 @@ import (
 )
 
 var (
-	cancels  = flag.Int("cancels", 3000, "how many requests each TestCancel_RandomCancels… cancels")
+	cancels  = flag.Int("cancels", 3000, "how many requests TestCancel_RandomCancelsLeaveNothing cancels")
 	lateness = flag.Bool("lateness", false, "measure how late Lost is, with more locks and more load")
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(holderEnv) != "" {
-		beHolder()
-		return
-	}
 	if os.Getenv(waiterEnv) != "" {
 		beWaiter()
 		return

@@ -34,3 +34,11 @@ func beWaiter() {
 	_ = m.Close(ctx)
 	os.Exit(0)
 }
+
+// orExit ends a process that can't go on.
+func orExit(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}

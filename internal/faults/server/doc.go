@@ -24,7 +24,7 @@
 //
 //	file                   what happens
 //	connections_test.go    either connection of a waiter is killed, and the lock unlocked in the gap
-//	restart_test.go        the server restarts with or without its data, or forgets scripts all the time
+//	restart_test.go        the server restarts with or without its data
 //	failover_test.go       a replica that lacks the lock takes over
 //	memory_test.go         the server has no memory left, or evicts keys
 //	records_test.go        records are removed, overwritten, made to live for ever, by hand or by a clock that jumps
@@ -33,7 +33,7 @@
 //	flood_test.go          there are very many messages on the channel, or very strange ones
 //	pause_test.go          a process that holds a lock is stopped for longer than its lease
 //	crash_test.go          a process that holds a lock is killed while many processes wait
-//	fair_test.go           many wait for a fair lock when data or memory go, or the queue is written by hand
+//	fair_test.go           many wait for a fair lock when data go, or the queue is written by hand
 //
 // What a server may say to one request, and which rights which script needs, is tested in package
 // lockmgr itself.

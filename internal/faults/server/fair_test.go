@@ -183,66 +183,6 @@ func TestFairQueue_FlushedAllAreServed(t *testing.T) {
 	}
 }
 
-func TestFairQueue_RestartWithDataKeepsTheOrder(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	x := newFairLine(t, s, "a", dialThree(t, s, steady))
-	l := x.hold()
-	x.queue(eachWaits)
-	s.Restart()
-	require.Equal(t, x.asked, x.Waiting(t, s))
-	requireProlonged(t, l)
-	x.requireWaits()
-	faults.Release(t, l)
-	x.requireInOrder()
-}
-
-// deadline returns the deadline of a member of the queue.
-func (x *fairLine) deadline(member string) int64 {
-	x.t.Helper()
-	return redistest.Must(strconv.ParseInt(faults.Do(x.t, x.s, "ZSCORE", x.Deadlines(), member), 10, 64))(x.t)
-}
-
-// The server runs out of memory. Managers without a place or the lock get no place. Those that have one
-// keep it and are served in their order. Holders keep their locks and can give them back.
-func TestFairQueue_WithoutMemory(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t, "--maxmemory-policy", "noeviction")
-	ms := dialThree(t, s, watched)
-	x, y := newFairLine(t, s, "a", ms), newFairLine(t, s, "b", ms)
-	l, other := x.hold(), y.hold()
-	x.queue(eachWaits)
-	members := make([]string, 3) // one of each manager
-	for i := range members {
-		members[i] = faults.Do(t, s, "LINDEX", x.Queue(), strconv.Itoa(i))
-	}
-	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
-	began := make(map[string]int64)
-	for _, member := range members {
-		began[member] = x.deadline(member)
-	}
-
-	for _, m := range ms[1:] {
-		_, err := m.Lock(faults.Patient(t), y.Name, lockmgr.Fair())
-		require.ErrorIs(t, err, lockmgr.ErrOutOfMemory, "there is no queue yet")
-		_, err = m.TryLock(faults.Patient(t), x.Name, lockmgr.Fair())
-		require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-	}
-	faults.Eventually(t, func() bool {
-		return !slices.ContainsFunc(members, func(member string) bool { return x.deadline(member) <= began[member] })
-	}, "places are kept")
-	requireProlonged(t, l, other)
-	x.requireWaits()
-	faults.Release(t, other, l)
-	x.requireInOrder()
-	y.requireNothingLeft()
-	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
-	for _, line := range []*fairLine{x, y} {
-		faults.Release(t, line.hold())
-		line.requireNothingLeft()
-	}
-}
-
 // A key beside the lock's own has another type. Requests for this lock fail, and no others. The
 // holder keeps the lock and can give it back. The lock can be used as soon as the key is gone.
 func TestFairQueue_KeyOfAnotherType(t *testing.T) {

@@ -89,9 +89,9 @@ func TestMessage_FloodCostsNoLock(t *testing.T) {
 
 func TestMessage_OfAnyTextGrantsNothing(t *testing.T) {
 	t.Parallel()
-	s, _, waiter, check := contended(t)
+	s, holder, waiter, check := contended(t)
 	c := newCrier(t, s, faults.Channel("a"))
-	messages := []string{"", "1", "2", "-1", "OK", "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "message", faults.Channel("a")}
+	messages := []string{"", "1", "2", "-1", "OK", "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "message", faults.Channel("a"), holder.ID() + ":1", waiter.ID() + ":1"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{1, 63, 64, 65, 4095, 1 << 16, 1 << 20, 5 << 20} {
 		junk := make([]byte, size)

@@ -96,22 +96,3 @@ func TestLock_LostAtTheDeadlineOfAStoppedServer(t *testing.T) {
 		})
 	}
 }
-
-// The server stands still for longer than it keeps a place in the queue of a fair lock. It may drop
-// all places then. The requests that wait join again, and all are served.
-func TestFairQueue_StoppedServerServesAllAfterwards(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	x := newFairLine(t, s, "a", dialThree(t, s, steady))
-	l := x.hold()
-	x.queue(eachWaits)
-	stalls["SIGSTOP"](t, s, faults.PlaceTime+faults.PlaceTime/5)
-	if err := l.Unlock(faults.Patient(t)); err != nil {
-		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
-	}
-	x.requireServed()
-	x.requireNothingLeft()
-	for _, m := range x.ms {
-		require.Zero(t, m.Stats().Unreleased)
-	}
-}
