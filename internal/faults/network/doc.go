@@ -31,11 +31,6 @@
 //
 // # Flags
 //
-//	-kills n   measure how long a waiter takes to get a lock that is unlocked
-//	           just after its subscription broke, over n such breaks, and print
-//	           the percentiles. Twenty managers share the work, each breaks once
-//	           in a good second. Default 20
-//	           (go test ./internal/faults/network -v -run Measure -kills 200)
 //	-rounds n  how often the scene is played for each position. Default 1
 //
 // What is not tested: replies that come twice on one connection, which TCP does not do. Replies

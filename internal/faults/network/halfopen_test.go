@@ -2,9 +2,6 @@ package network
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,32 +50,6 @@ func TestLock_LostInTimeOnAHalfOpenConnection(t *testing.T) {
 	faults.Release(t, got)
 	held.requireApart(t)
 	requireNothingLeft(t, s, "a", other)
-}
-
-func TestWaiter_ServedAfterABlackHole(t *testing.T) {
-	eachFault(t, map[string]func(*faultproxy.Proxy){
-		"half-open": (*faultproxy.Proxy).BlackHole, "stalled": (*faultproxy.Proxy).Stall,
-		"refused": func(p *faultproxy.Proxy) { p.Refuse(); p.Cut() },
-	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault func(*faultproxy.Proxy)) {
-		options := lockmgr.Options{Lease: lease, CommandTimeout: timeout, RetryTime: time.Minute, Linger: -1}
-		m := dial(t, p.Addr(), options)
-		var held beliefs
-		l := faults.Take(t, m, what)
-		first := held.begin(l)
-		f, g := m.LockAsync(what), m.LockAsync(what, lockmgr.FixedLease(time.Hour))
-		fault(p)
-		first.lookUntil(nil)
-		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-		p.Heal()
-		l = faults.Await(t, f)
-		held.begin(l).look()
-		faults.Release(t, l)
-		l = faults.Await(t, g)
-		held.begin(l).look()
-		faults.Release(t, l)
-		held.requireApart(t)
-		requireNothingLeft(t, s, what, m)
-	})
 }
 
 // sends are the times at which renewals and grants were seen on their way to the server: no earlier
@@ -142,75 +113,4 @@ func TestRenewal_LateReplyNeverProlongsALease(t *testing.T) {
 			faults.Release(t, l)
 		}
 	})
-}
-
-// Replies that come when the lease is over give nothing back.
-func TestRenewal_TooLateChangesNothing(t *testing.T) {
-	eachFault(t, map[string]ruleOf{
-		"replies": faultproxy.Fault.HoldReply, "commands": faultproxy.Fault.HoldCommand,
-	}, func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy, what string, fault ruleOf) {
-		other := dial(t, s.Addr(), lockmgr.Options{Linger: -1})
-		// No pings, so that the connection that is held up is not replaced.
-		opt := hasty(p.Addr())
-		opt.Dialer.KeepAlive, opt.ConnWriteTimeout = time.Minute, time.Minute
-		m := dialBy(t, opt, lockmgr.Options{Lease: lease, CommandTimeout: timeout, Linger: -1})
-		var held beliefs
-		rule := fault(p.On(script(t, "renew")))
-		var l *lockmgr.Lock
-		for rule.Count() == 0 { // on a busy machine a lease may end before the renewal is sent
-			l = faults.Take(t, m, what)
-			first := held.begin(l)
-			first.lookUntil(nil)
-			faults.AwaitLost(t, l)
-		}
-		next := other.LockAsync(what)
-		rule.Release()
-		got := faults.Await(t, next)
-		second := held.begin(got)
-		// The scripts that were held have run once this one has.
-		require.Eventually(t, func() bool {
-			_, err := m.TryLock(faults.Patient(t), what)
-			return errors.Is(err, lockmgr.ErrNotAcquired)
-		}, faults.Patience, 5*time.Millisecond)
-		require.False(t, l.Valid())
-		require.Zero(t, l.Remaining())
-		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
-		require.True(t, second.look())
-		require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-		require.True(t, second.look(), "the late release of another frees nothing")
-		faults.Release(t, got)
-		held.requireApart(t)
-		requireNothingLeft(t, s, what, m, other)
-	})
-}
-
-// A partition that ends while its connections still stand delivers everything late: old commands
-// run long after their clients have given up.
-func TestConnection_CommandsRunLateAfterAPartition(t *testing.T) {
-	s, p := startProxied(t)
-	options := lockmgr.Options{Lease: 1500 * time.Millisecond, CommandTimeout: 450 * time.Millisecond, RetryTime: time.Minute, Linger: -1}
-	m, other := dial(t, p.Addr(), options), dial(t, s.Addr(), options)
-	var held beliefs
-	for round := range 3 {
-		name := fmt.Sprint("late ", round)
-		l := faults.Take(t, m, name)
-		first := held.begin(l)
-		p.Stall()
-		waiting := m.LockAsync(name)
-		first.lookUntil(nil) // renewals are under way, and stuck
-		next := faults.Await(t, other.LockAsync(name, lockmgr.FixedLease(time.Minute)))
-		second := held.begin(next)
-		p.Heal()
-		_ = waiting // asks again, behind what was stuck
-		require.Eventually(t, func() bool { return m.Stats().Subscriptions > 0 }, faults.Patience, time.Millisecond)
-		require.True(t, second.look())
-		require.Equal(t, next.HolderID()+"\n1", faults.Do(t, s, "HGETALL", name))
-		faults.Release(t, next)
-		l = faults.Await(t, waiting)
-		held.begin(l).look()
-		faults.Release(t, l)
-		held.requireApart(t)
-		held.all = slices.Delete(held.all, 0, len(held.all))
-		requireNothingLeft(t, s, name, m, other)
-	}
 }

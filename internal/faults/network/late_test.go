@@ -91,22 +91,3 @@ func TestAcquire_LateCostsAtMostTheLease(t *testing.T) {
 		requireNothingLeft(t, s, what, m, other)
 	})
 }
-
-// A forced unlock that runs late removes nothing but the hold that was there when it was asked for.
-func TestForceUnlock_LateLeavesALaterHold(t *testing.T) {
-	s, p := startProxied(t)
-	admin, other := dial(t, p.Addr(), lateOptions()), dial(t, s.Addr(), lateOptions())
-	seen := faults.Await(t, other.LockAsync("a"))
-	late := p.On(script(t, "force").Nth(1)).HoldBack(-1)
-	_, err := admin.ForceUnlock(faults.Patient(t), "a")
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable, "nobody knows whether it runs")
-	require.True(t, seen.Valid())
-	faults.Release(t, seen)
-
-	later := faults.Await(t, other.LockAsync("a"))
-	runLate(t, late)
-	require.Equal(t, later.HolderID()+"\n1", faults.Do(t, s, "HGETALL", "a"))
-	requireTaken(t, admin, "a")
-	faults.Release(t, later)
-	requireNothingLeft(t, s, "a", admin, other)
-}

@@ -7,10 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
 )
 
-var (
-	kills  = flag.Int("kills", 20, "measure the handoff over so many broken subscriptions")
-	rounds = flag.Int("rounds", 1, "play the scene so often for each position")
-)
+var rounds = flag.Int("rounds", 1, "play the scene so often for each position")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -135,29 +135,6 @@ func TestOwnConnection_Faults(t *testing.T) {
 	}
 }
 
-// A server that falls silent is told of as soon as on the shared connection, and Close does not
-// wait for it.
-func TestOwnConnection_SilentServer(t *testing.T) {
-	_, p := startProxied(t)
-	m := dialBy(t, lasting(p.Addr()), lockmgr.Options{Lease: 2 * faults.Patience, CommandTimeout: timeout, RetryTime: timeout})
-	awaitOwn(t, p, m)
-	p.Stall()
-	_, err := m.Lock(faults.Patient(t), "a")
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-
-	p.Heal()
-	awaitOwn(t, p, m)
-	p.Stall()
-	f := m.LockAsync("b")
-	closing, cancel := context.WithTimeout(ctx, timeout/4)
-	defer cancel()
-	require.ErrorIs(t, m.Close(closing), context.DeadlineExceeded)
-	_, err = f.Result()
-	require.ErrorIs(t, err, lockmgr.ErrClosed)
-	p.Heal()
-	require.Eventually(t, func() bool { return len(p.Conns()) == 0 }, faults.Patience, time.Millisecond, "a connection is left open")
-}
-
 // A connection that broke while nobody locked costs the next caller nothing: TryLock does not try
 // twice.
 func TestOwnConnection_BrokenWhileIdle(t *testing.T) {

@@ -2,9 +2,6 @@ package network
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,85 +83,4 @@ func TestConnection_CommandsFailMessagesCome(t *testing.T) {
 		p.Heal()
 		_ = take(t, waiter, what).Unlock(faults.Patient(t))
 	})
-}
-
-// breaker is a manager that waits, and whose subscription breaks as its turn comes.
-type breaker struct {
-	s       *redistest.Server
-	p       *faultproxy.Proxy
-	holder  *lockmgr.Manager
-	waiter  *lockmgr.Manager
-	seen    *faults.Witness // by the waiter
-	refused int
-	name    string
-}
-
-func newBreaker(t testing.TB, s *redistest.Server, name string) *breaker {
-	p := faultproxy.Start(t, s.Addr())
-	seen := faults.NewWitness()
-	return &breaker{
-		s: s, p: p, name: name, seen: seen, holder: dial(t, s.Addr(), lockmgr.Options{}),
-		waiter: dial(t, p.Addr(), lockmgr.Options{Observer: seen.Observe, Linger: time.Hour}),
-	}
-}
-
-// breakOnce returns how long after the break the waiter had the lock, and whether a poll helped.
-func (b *breaker) breakOnce(t testing.TB) (took time.Duration, polled bool) {
-	l := faults.Take(t, b.holder, b.name)
-	// Its first try, and the one that follows the confirmation of its subscription. After that it
-	// waits to be told.
-	if b.refused++; b.refused == 1 {
-		b.refused++
-	}
-	f := b.waiter.LockAsync(b.name)
-	require.True(t, faults.Reached[lockmgr.EventRefused](b.seen, b.refused, faults.Patient(t).Done()))
-	faults.Eventually(t, func() bool {
-		// The holder is subscribed, too, if it has stood back.
-		return faults.Subscribers(t, b.s, b.name) == 1+b.holder.Stats().Subscriptions
-	}, "the waiter subscribes")
-	conns := b.p.PubSub()
-	require.Len(t, conns, 1)
-	polls := b.waiter.Stats().Polls
-	start := time.Now()
-	conns[0].Cut()
-	faults.Release(t, l)
-	got := faults.Await(t, f)
-	took = time.Since(start)
-	polled = b.waiter.Stats().Polls > polls
-	faults.Release(t, got)
-	return took, polled
-}
-
-// The message that tells of an unlock meets no subscription. The waiter looks again when it is
-// subscribed again, and polls until then. The test measures how long that takes. Each manager waits
-// for longer than a second between two breaks, as connections that break at once are tried again
-// more slowly.
-func TestSubscription_MeasureTheGap(t *testing.T) {
-	s := startServer(t)
-	const managers = 20
-	var mu sync.Mutex
-	var all []time.Duration
-	polls := 0
-	var wg sync.WaitGroup
-	for i := range managers {
-		b := newBreaker(t, s, fmt.Sprint("gap ", i))
-		wg.Go(func() {
-			turn := time.NewTimer(time.Duration(i) * 1200 * time.Millisecond / managers)
-			for range (*kills + managers - 1) / managers {
-				<-turn.C
-				turn.Reset(1200 * time.Millisecond)
-				took, polled := b.breakOnce(t)
-				mu.Lock()
-				all = append(all, took)
-				if polled {
-					polls++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	slices.Sort(all)
-	at := func(q float64) float64 { return float64(all[int(q*float64(len(all)-1))].Microseconds()) / 1000 }
-	t.Logf("%d breaks, %d helped by a poll: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, max %.1f ms", len(all), polls, at(0.5), at(0.9), at(0.99), at(1))
 }
