@@ -3,8 +3,6 @@ package lockmgr_test
 import (
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,34 +148,5 @@ func TestCluster_SetAtAStoppedMaster(t *testing.T) {
 	faults.AwaitLost(t, held) // it can't be renewed in full
 	stopped.Thaw()
 	mustUnlock(t, mustLockAll(t, other, set, lockmgr.MaxWait(20*time.Second)))
-	requireNothingLeft(t, c, names)
-}
-
-// A set whose names are hardly ever free at once gathers them at all masters.
-func TestCluster_SetGathers(t *testing.T) {
-	c, m, other := startMasters(t, lockmgr.Options{})
-	var names []string
-	for _, list := range namesOn(c, 2) {
-		names = append(names, list...)
-	}
-	var group sync.WaitGroup
-	var over atomic.Bool
-	for _, name := range names {
-		for range 2 { // one takes the name as soon as the other gives it back
-			group.Go(func() {
-				for !over.Load() {
-					l := mustLock(t, other, name)
-					time.Sleep(5 * time.Millisecond)
-					mustUnlock(t, l)
-				}
-			})
-		}
-	}
-	defer over.Store(true)
-	for range 3 {
-		mustUnlock(t, must(m.LockAll(faults.Patient(t), lockmgr.All(names...), lockmgr.MaxWait(40*time.Second)))(t))
-	}
-	over.Store(true)
-	group.Wait()
 	requireNothingLeft(t, c, names)
 }

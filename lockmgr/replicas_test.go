@@ -2,7 +2,6 @@ package lockmgr_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -175,48 +174,6 @@ func TestReplicas_ConfirmExtend(t *testing.T) {
 	require.Greater(t, fixed.Remaining(), time.Minute)
 }
 
-// A reader becomes the writer when a replica has that.
-func TestReplicas_ConfirmUpgrade(t *testing.T) {
-	_, replica, m := startReplica(t, shortAcks())
-	ctx := faults.Patient(t)
-	owner := m.NewOwner()
-	reader := must(m.Lock(ctx, "a", lockmgr.Shared(), lockmgr.AsOwner(owner)))(t)
-	replica.Freeze()
-	require.ErrorIs(t, errOf(m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))), lockmgr.ErrReplicas)
-	replica.Thaw()
-	require.True(t, reader.Valid())
-	var writer *lockmgr.Lock
-	faults.Eventually(t, func() bool {
-		l, err := m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
-		writer = l
-		return err == nil
-	}, "a replica confirms it")
-	require.Equal(t, "write", faults.Do(t, replica, "HGET", "a", "mode"))
-	mustUnlock(t, writer, reader)
-}
-
-// A lock that passes to a request that needs a script is passed on when a replica has that.
-func TestReplicas_ConfirmTransfers(t *testing.T) {
-	o := shortAcks()
-	_, replica, m := startReplica(t, o)
-	first := mustLock(t, m, "a")
-	next := m.LockAsync("a", lockmgr.Fenced())
-	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, "it waits")
-	replica.Freeze()
-	mustUnlock(t, first)
-	time.Sleep(2 * o.Replicas.Timeout)
-	if faults.Settled(next) {
-		require.ErrorIs(t, errOf(next.Result()), lockmgr.ErrReplicas)
-	}
-	replica.Thaw()
-	l, err := m.Lock(faults.Patient(t), "a", lockmgr.Fenced())
-	if errors.Is(err, lockmgr.ErrReplicas) { // the replica was late
-		l, err = m.Lock(faults.Patient(t), "a", lockmgr.Fenced())
-	}
-	require.NoError(t, err)
-	mustUnlock(t, l)
-}
-
 // A master becomes a replica during WAIT. The requests are tried again, and their error is
 // temporary.
 func TestReplicas_DemotedDuringWait(t *testing.T) {
@@ -347,24 +304,4 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	require.ErrorIs(t, m.Close(endsIn(t, 300*time.Millisecond)), context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 3*time.Second, "Close cuts the wait of five seconds off")
 	require.Error(t, errOf(f.Await(faults.Patient(t))))
-}
-
-// While a slot is moved, what happens to a lock at its new master is confirmed by the replicas
-// there. So holds last for as long as the move takes.
-func TestReplicas_OfASlotThatIsMoving(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t, 3, 1)
-	o := shortAcks()
-	o.Replicas.Timeout = 900 * time.Millisecond
-	m := dialCluster(t, c, o)
-	name := c.Movable(t, "a:%d")
-	held := mustLock(t, m, name)
-	slot := c.BeginMove(t, name)
-	slot.Migrate(name)
-	requireRenewed(t, o.Lease, held)
-	mustUnlock(t, held)
-	l := mustLock(t, m, name)
-	slot.Finish()
-	require.NoError(t, l.Extend(faults.Patient(t), o.Lease))
-	mustUnlock(t, l)
 }
