@@ -12,41 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-func TestClose_EndsEverything(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, other := w.managers(lockmgr.Options{})
-		foreign := mustLock(t, other, "foreign")
-		held := mustLockEach(t, m, []string{"a", "b", "c"})
-		waiters := []*futures.Future[*lockmgr.Lock]{m.LockAsync("a"), m.LockAsync("foreign"), m.LockAsync("foreign", lockmgr.MaxWait(time.Hour))}
-		time.Sleep(second)
-		c := held[0].Context(ctx)
-		done := make(chan error)
-		for range 3 {
-			go func() { done <- m.Close(ctx) }()
-		}
-		for range 3 {
-			require.NoError(t, <-done)
-		}
-		for _, f := range waiters {
-			require.ErrorIs(t, errOf(f.Result()), lockmgr.ErrClosed)
-		}
-		for _, l := range held {
-			require.True(t, closedNow(l.Lost()))
-			require.ErrorIs(t, l.Err(), lockmgr.ErrClosed)
-			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrClosed)
-			require.Empty(t, w.owners(l.Name()))
-		}
-		require.ErrorIs(t, context.Cause(c), lockmgr.ErrClosed)
-		mustUnlock(t, foreign)
-		time.Sleep(5 * second)
-		require.Empty(t, w.server.PubSubChannels("*"))
-	})
-}
 
 // Each release that Close gives up has its event, whether ctx ended or the server has failed for
 // long. Ten have log lines, and one line counts the others, even if the handler takes nothing but

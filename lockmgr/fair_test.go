@@ -39,56 +39,6 @@ func awaitNoKeys(t *testing.T, s *redistest.Server) {
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "DBSIZE") == "0" })
 }
 
-// An order notes who got a lock, one after the other.
-type order struct {
-	sync.WaitGroup
-	mu     sync.Mutex
-	got    []int
-	tokens []int64
-}
-
-// take takes the lock of a future, notes it and unlocks it.
-func (o *order) take(t *testing.T, i int, f *futures.Future[*lockmgr.Lock]) {
-	o.Go(func() {
-		l := mustAwait(t, f)
-		o.mu.Lock()
-		o.got, o.tokens = append(o.got, i), append(o.tokens, l.Token())
-		o.mu.Unlock()
-		mustUnlock(t, l)
-	})
-}
-
-// The grants of a fair lock are in the order in which its requests arrive, over managers, and the
-// tokens rise.
-func TestFair_Order(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	var mgrs []*lockmgr.Manager
-	for range 3 {
-		mgrs = append(mgrs, dial(t, s.Addr(), lockmgr.Options{}))
-	}
-	for name, of := range map[string]func(i int) int{
-		"by turns":  func(i int) int { return i % 3 },
-		"in blocks": func(i int) int { return i / 10 },
-		"mixed":     func(i int) int { return i * i % 7 % 3 },
-	} {
-		first := mustLock(t, mgrs[0], name, lockmgr.Fair())
-		var o order
-		var want []int
-		for i := range 30 {
-			o.take(t, i, mgrs[of(i)].LockAsync(name, lockmgr.Fair(), lockmgr.Fenced()))
-			awaitQueue(t, mgrs[0], name, i+1)
-			want = append(want, i)
-		}
-		mustUnlock(t, first)
-		o.Wait()
-		require.Equal(t, want, o.got, name)
-		require.IsIncreasing(t, o.tokens)
-		faults.Do(t, s, "DEL", "redisson_lock_token:{"+name+"}")
-	}
-	awaitNoKeys(t, s)
-}
-
 // Waiters of one manager pass the lock on in memory, with far fewer scripts than grants.
 func TestFair_PassesInMemory(t *testing.T) {
 	t.Parallel()
@@ -96,15 +46,21 @@ func TestFair_PassesInMemory(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	first := mustLock(t, m, "f", lockmgr.Fair())
-	var o order
+	var got []int // callbacks are the only ones to write
+	var left sync.WaitGroup
+	left.Add(many)
 	for i := range many {
-		o.take(t, i, m.LockAsync("f", lockmgr.Fair()))
+		m.LockAsync("f", lockmgr.Fair()).OnDone(func(l *lockmgr.Lock, _ error) {
+			got = append(got, i)
+			l.UnlockAsync()
+			left.Done()
+		})
 	}
 	awaitQueue(t, m, "f", many)
 	sent := m.Stats().Scripts
 	mustUnlock(t, first)
-	o.Wait()
-	require.IsIncreasing(t, o.got)
+	left.Wait()
+	require.IsIncreasing(t, got)
 	require.Less(t, m.Stats().Scripts-sent, uint64(many/10), "far fewer commands than handoffs")
 	require.Zero(t, m.Stats().Subscriptions, "nobody else waited")
 	awaitNoKeys(t, s)

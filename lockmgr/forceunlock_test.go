@@ -153,32 +153,6 @@ func TestForceUnlock_NoNewGrant(t *testing.T) {
 	}
 }
 
-// The holder of a lock that was forced open is told so by its Unlock, also if a request of its
-// manager waits for the lock: the script that looks for the record before the lock passes on finds
-// the loss.
-func TestForceUnlock_UnlockTellsBesideAWaiter(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	for _, kind := range kinds {
-		l := must(kind.ask(m, kind.title).Await(ctx))(t)
-		next := kind.ask(m, kind.title)
-		if kind.title == "reader" || kind.title == "set of readers" { // others would join
-			next.Cancel()
-			next = m.LockAsync(kind.title, lockmgr.Exclusive())
-		}
-		requirePending(t, next, kind.title)
-		losses := m.Stats().Losses
-		if kind.kind == "permits" {
-			must(other.Permits(kind.title, 1).Return(ctx, l.PermitIDs()...))(t)
-		} else {
-			must(other.ForceUnlock(ctx, kind.title))(t)
-		}
-		require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost, kind.title)
-		require.Equal(t, losses+1, m.Stats().Losses, kind.title)
-		mustUnlock(t, mustAwait(t, next))
-	}
-}
-
 // notWhile fails if a request is granted while another manager holds the lock. It looks for a
 // while.
 func notWhile(t *testing.T, f *futures.Future[*lockmgr.Lock], theirs *lockmgr.Lock) {
@@ -192,28 +166,6 @@ func notWhile(t *testing.T, f *futures.Future[*lockmgr.Lock], theirs *lockmgr.Lo
 		}
 		require.False(t, l.Valid() && theirs.Valid(), "granted while another manager has the lock")
 	case <-time.After(10 * time.Millisecond):
-	}
-}
-
-// The same for permits that were returned.
-func TestReturn_NoNewGrant(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{})
-	ctx := faults.Patient(t)
-	for i := range 20 {
-		name := fmt.Sprint("p", i)
-		ours, theirs := m.Permits(name, 1), other.Permits(name, 1)
-		l := mustAcquire(t, ours, 1)
-		f := ours.AcquireAsync(1, lockmgr.MaxWait(time.Minute))
-		require.True(t, must(theirs.Return(ctx, l.PermitIDs()...))(t))
-		got, err := theirs.TryAcquire(ctx, 1)
-		_ = l.UnlockAsync()
-		if err != nil { // the waiter was first
-			mustUnlock(t, mustAwait(t, f))
-			continue
-		}
-		notWhile(t, f, got)
-		mustUnlock(t, got)
-		mustUnlock(t, mustAwait(t, f))
 	}
 }
 

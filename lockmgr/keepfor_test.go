@@ -285,33 +285,6 @@ func TestKeepFor_LostBeforeTheCancel(t *testing.T) {
 	})
 }
 
-// A re-entry that nobody has taken is not kept, whether its hold goes on or not.
-func TestKeepFor_UntakenReentry(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		m, n := w.manager(lockmgr.Options{Lease: 3 * time.Second})
-		other, _ := w.manager(lockmgr.Options{})
-		for _, dies := range []bool{false, true} {
-			as := lockmgr.AsOwner(m.NewOwner())
-			l := mustLock(t, m, "a", as)
-			f := m.LockAsync("a", as, lockmgr.KeepFor(time.Hour))
-			<-f.Done()
-			f.Cancel()
-			time.Sleep(time.Second)
-			began := time.Now()
-			if dies {
-				n.cut()
-			} else {
-				mustUnlock(t, l)
-			}
-			next := mustLock(t, other, "a")
-			require.Less(t, time.Since(began), 4*time.Second)
-			mustUnlock(t, next)
-			n.heal()
-			time.Sleep(10 * time.Second) // until the manager that was cut off has given up its release
-		}
-	})
-}
-
 // A lock that KeepFor keeps goes to the request that names its hold, before all who wait elsewhere.
 // Nobody was in between: the tokens follow each other.
 func TestTakeOver(t *testing.T) {

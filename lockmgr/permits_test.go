@@ -17,8 +17,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
-	"github.com/holdfast-go/holdfast/internal/raced"
-	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -343,45 +341,6 @@ func TestPermits_Lease(t *testing.T) {
 	awaitFree(t, p, 2)
 }
 
-// Never more permits are taken than there are, by many callers in two managers that take different
-// numbers of them, and none is left over.
-func TestPermits_NeverTooMany(t *testing.T) {
-	_, m, other := startServer(t, lockmgr.Options{PassTime: 5 * time.Millisecond})
-	const limit = 5
-	rounds := 60
-	if raced.On {
-		rounds = 20
-	}
-	var taken, grants atomic.Int64
-	var group sync.WaitGroup
-	for i := range 24 {
-		group.Go(func() {
-			p := []*lockmgr.Manager{m, other}[i%2].Permits("jobs", limit)
-			for range rounds {
-				n := 1
-				if i%4 >= 2 {
-					n += rand.IntN(limit)
-				}
-				l := mustAcquire(t, p, n)
-				if now := taken.Add(int64(n)); now > limit {
-					t.Errorf("%d permits of %d are taken", now, limit)
-				}
-				if rand.IntN(4) == 0 { // holds them for a round trip
-					if _, err := p.Inspect(faults.Patient(t)); err != nil {
-						t.Error(err)
-					}
-				}
-				taken.Add(-int64(n))
-				grants.Add(1)
-				mustUnlock(t, l)
-			}
-		})
-	}
-	group.Wait()
-	require.EqualValues(t, 24*rounds, grants.Load())
-	awaitFree(t, m.Permits("jobs", limit), limit)
-}
-
 // takeOneByOne takes a permit, holds it and gives it back, again and again until ctx ends. It
 // counts the grants. Each hold lasts for hold or up to a tenth less. If all holds ended at one
 // instant of fake time, the order of goroutines would decide the shares.
@@ -486,31 +445,6 @@ func TestPermits_NoPauseAfterAWaitInVain(t *testing.T) {
 		mustUnlock(t, mustAcquire(t, p, 1))
 		require.Zero(t, time.Since(asked))
 	})
-}
-
-// A process that may not subscribe gets its share: the line knows it, and it asks from time to
-// time.
-func TestPermits_ProcessThatHearsNothing(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	setUser(t, s, "deaf", "~*", "&*", "+@all", "-subscribe", "-ssubscribe")
-	m := dial(t, s.Addr(), lockmgr.Options{})
-	deaf := dialAs(t, s.Addr(), "deaf", lockmgr.Options{})
-	var stop atomic.Bool
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for !stop.Load() {
-				mustUnlock(t, mustAcquire(t, m.Permits("jobs", 2), 1))
-			}
-		})
-	}
-	for range 5 {
-		mustUnlock(t, mustAcquire(t, deaf.Permits("jobs", 2), 1))
-	}
-	stop.Store(true)
-	group.Wait()
-	awaitFree(t, m.Permits("jobs", 2), 2)
 }
 
 // With ForgetPermits the server keeps no limit of a name that nobody uses.

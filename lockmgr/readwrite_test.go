@@ -3,9 +3,7 @@ package lockmgr_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,44 +125,6 @@ func TestReadWrite_RecordIsGoneBeforeTheUnlock(t *testing.T) {
 	}
 }
 
-// Readers and writers of two managers: nobody reads while somebody writes, tokens of writers rise,
-// and those of readers lie between.
-func TestReadWrite_NobodyReadsWhileSomebodyWrites(t *testing.T) {
-	_, a, b := startServer(t, lockmgr.Options{})
-	var readers, writers, reads, writes atomic.Int64
-	var last atomic.Int64 // the last writer's token
-	var wg sync.WaitGroup
-	for worker := range 16 {
-		wg.Go(func() {
-			m := []*lockmgr.Manager{a, b}[worker%2]
-			for i := range 100 {
-				if (worker+i)%5 != 0 {
-					l := mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.Fenced())
-					readers.Add(1)
-					if writers.Load() != 0 || l.Token() < last.Load() {
-						t.Errorf("reads with token %d beside %d writers, the last of whom had %d", l.Token(), writers.Load(), last.Load())
-					}
-					reads.Add(1)
-					readers.Add(-1)
-					mustUnlock(t, l)
-					continue
-				}
-				l := mustLock(t, m, "doc", lockmgr.Exclusive(), lockmgr.Fenced())
-				if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 || l.Token() <= last.Load() {
-					t.Errorf("writes with token %d beside %d writers and %d readers, after %d", l.Token(), w-1, r, last.Load())
-				}
-				last.Store(l.Token())
-				writes.Add(1)
-				writers.Add(-1)
-				mustUnlock(t, l)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1600, reads.Load()+writes.Load())
-	t.Logf("%d reads and %d writes, %d scripts", reads.Load(), writes.Load(), a.Stats().Scripts+b.Stats().Scripts)
-}
-
 // Readers that ask again at once keep no writer of another process out, alone or in a set: it waits
 // for the holds that it finds, and for those that begin before the readers' manager knows of it.
 func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
@@ -226,38 +186,6 @@ func TestReadWrite_WriterThatGaveUp(t *testing.T) {
 			}
 			mustUnlock(t, late)
 			mustUnlock(t, reads)
-		})
-	}
-}
-
-// A try to read is never refused while only readers of its own process have the name, or ask for
-// it: not while a command is under way, and not when they have had the name for so long that a
-// process which is not known gets a chance.
-func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
-	for _, tt := range []struct {
-		readers, rounds int
-		hold, delay     time.Duration
-	}{{8, 500, 100 * time.Microsecond, 0}, {8, 500, 5 * milli, 0}, {8, 500, 50 * milli, 0}, {2, 1000, 4 * milli, 2 * milli}, {3, 1000, 4 * milli, 10 * milli}} {
-		bubble(t, func(t *testing.T, w *scene) {
-			m, n := w.manager(lockmgr.Options{})
-			n.delay.Store(int64(tt.delay))
-			hold := tt.hold
-			var wg sync.WaitGroup
-			for i := range tt.readers {
-				wg.Go(func() {
-					lengths := rand.New(rand.NewPCG(uint64(i), 0))
-					for range tt.rounds {
-						ask := mustTryLock
-						if i == 2 && tt.delay > 0 { // this one waits
-							ask = mustLock
-						}
-						l := ask(t, m, "doc", lockmgr.Shared())
-						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
-						mustUnlock(t, l)
-					}
-				})
-			}
-			wg.Wait()
 		})
 	}
 }

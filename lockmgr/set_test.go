@@ -303,69 +303,6 @@ func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", "a", "b", "c", "d") == "0" })
 }
 
-// A set is served even if its turn for each name takes longer than any lease.
-func TestLockAll_TurnsLongerThanTheLease(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var singles sync.WaitGroup
-		for range 4 {
-			m, _ := w.manager(lockmgr.Options{Lease: 3 * second})
-			for _, name := range []string{"a", "b"} {
-				singles.Go(func() {
-					for ctx.Err() == nil {
-						l := mustLock(t, m, name)
-						time.Sleep(2 * second)
-						mustUnlock(t, l)
-					}
-				})
-			}
-		}
-		m, _ := w.manager(lockmgr.Options{Lease: 3 * second})
-		for range 3 {
-			time.Sleep(second)
-			mustUnlock(t, must(m.LockAll(endsIn(t, 100*second), lockmgr.All("a", "b")))(t))
-		}
-		cancel()
-		singles.Wait()
-	})
-}
-
-// Sets and callers that take single locks in another order wait for each other. A set gives way
-// soon, and its waits are no reason to keep the locks for longer and longer.
-func TestLockAll_BesideAnotherOrder(t *testing.T) {
-	bubble(t, func(t *testing.T, w *scene) {
-		began := time.Now()
-		var callers sync.WaitGroup
-		for i := range 2 {
-			sets, _ := w.manager(lockmgr.Options{})
-			singles, _ := w.manager(lockmgr.Options{})
-			turns := func(turn func()) {
-				callers.Go(func() {
-					for k := range 50 {
-						turn()
-						time.Sleep(time.Duration(1+(k*3+i)%4) * milli)
-					}
-				})
-			}
-			turns(func() {
-				l := mustLockAll(t, sets, lockmgr.All("a", "b"))
-				time.Sleep(5 * milli)
-				mustUnlock(t, l)
-			})
-			turns(func() {
-				b := mustLock(t, singles, "b")
-				time.Sleep(5 * milli)
-				a := mustLock(t, singles, "a")
-				time.Sleep(5 * milli)
-				mustUnlock(t, a)
-				mustUnlock(t, b)
-			})
-		}
-		callers.Wait()
-		require.Less(t, time.Since(began), 10*second, "200 turns of 5 or 10 ms")
-	})
-}
-
 // A set of a manager that also waits for a single name of the set, in the line of that name, is
 // served beside other managers in the line.
 func TestSet_BesideTheLineOfItsManager(t *testing.T) {

@@ -29,7 +29,6 @@ var realSleeps = map[string]map[string]string{
 		"TestReplicas_ConfirmRenewals":             "a replica is away for half a lease",
 		"TestReplicas_WithABorrowedClient":         "nothing tells that a WAIT has begun; too short a sleep tests less",
 		"TestName_KeysOfTheLibraryAreRefused":      "nothing tells that a waiter has all its channels; too short a sleep tests less",
-		"TestServer_Stress":                        "the work of a holder, and the pace of the faults",
 		"TestSet_BesideTheLineOfItsManager":        "the work of a holder",
 		"TestServer_WhoCantStandInTheLineIsServed": "the work of a holder",
 	},
