@@ -194,3 +194,25 @@ func TestForceUnlock_WaitersBesideTheHolder(t *testing.T) {
 		}
 	}
 }
+
+// Permits that were returned by another manager pass to nobody here.
+func TestReturn_NoNewGrant(t *testing.T) {
+	_, m, other := startServer(t, lockmgr.Options{})
+	ctx := faults.Patient(t)
+	for i := range 20 {
+		name := fmt.Sprint("p", i)
+		ours, theirs := m.Permits(name, 1), other.Permits(name, 1)
+		l := mustAcquire(t, ours, 1)
+		f := ours.AcquireAsync(1, lockmgr.MaxWait(time.Minute))
+		require.True(t, must(theirs.Return(ctx, l.PermitIDs()...))(t))
+		got, err := theirs.TryAcquire(ctx, 1)
+		_ = l.UnlockAsync()
+		if err != nil { // the waiter was first
+			mustUnlock(t, mustAwait(t, f))
+			continue
+		}
+		notWhile(t, f, got)
+		mustUnlock(t, got)
+		mustUnlock(t, mustAwait(t, f))
+	}
+}

@@ -305,3 +305,23 @@ func TestReplicas_WithABorrowedClient(t *testing.T) {
 	require.Less(t, time.Since(begin), 3*time.Second, "Close cuts the wait of five seconds off")
 	require.Error(t, errOf(f.Await(faults.Patient(t))))
 }
+
+// A reader becomes the writer when a replica has that.
+func TestReplicas_ConfirmUpgrade(t *testing.T) {
+	_, replica, m := startReplica(t, shortAcks())
+	ctx := faults.Patient(t)
+	owner := m.NewOwner()
+	reader := must(m.Lock(ctx, "a", lockmgr.Shared(), lockmgr.AsOwner(owner)))(t)
+	replica.Freeze()
+	require.ErrorIs(t, errOf(m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))), lockmgr.ErrReplicas)
+	replica.Thaw()
+	require.True(t, reader.Valid())
+	var writer *lockmgr.Lock
+	faults.Eventually(t, func() bool {
+		l, err := m.TryLock(ctx, "a", lockmgr.Exclusive(), lockmgr.AsOwner(owner))
+		writer = l
+		return err == nil
+	}, "a replica confirms it")
+	require.Equal(t, "write", faults.Do(t, replica, "HGET", "a", "mode"))
+	mustUnlock(t, writer, reader)
+}
