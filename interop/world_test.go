@@ -350,6 +350,12 @@ func (w *world) open(t testing.TB, r request) *client {
 	return w.openIn(t, w.agent, r)
 }
 
+// two opens two Redisson clients.
+func (w *world) two(t testing.TB) (a, b *client) {
+	t.Helper()
+	return w.open(t, request{}), w.open(t, request{})
+}
+
 var clientNumber atomic.Int64
 
 func (w *world) openIn(t testing.TB, a *agent, r request) *client {
