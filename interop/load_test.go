@@ -176,7 +176,8 @@ func TestLock_TurnsByTime(t *testing.T) {
 			each(t, func(t *testing.T, w *world) {
 				name := t.Name()
 				m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
-				theirs := java.startTurns(t, name, turnThreads, hold, turnWindow+time.Second)
+				theirs := java.thread("turns").sendRequest(t, request{Op: "grants", Name: name, Threads: turnThreads,
+					Hold: hold.Microseconds(), Millis: (turnWindow + time.Second).Milliseconds()})
 				w.awaitListeners(t, name, 1)
 
 				end := time.Now().Add(turnWindow)
@@ -195,32 +196,6 @@ func TestLock_TurnsByTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The same with two Redisson clients and no Go, for comparison. Redisson promises nothing here, so
-// nothing is asserted.
-func TestLock_TurnsOfRedissonAlone(t *testing.T) {
-	together(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		few, many := w.two(t)
-		running := many.startTurns(t, name, turnThreads, time.Millisecond, turnWindow+time.Second)
-		w.awaitListeners(t, name, 1)
-		end := time.Now().Add(turnWindow)
-		others := few.startTurns(t, name, turnGoroutines, time.Millisecond, turnWindow)
-		share := w.share(t, name, few.uuid, end)
-		a, b := others.report(t), running.report(t)
-		t.Logf("%d threads of one Redisson client had the lock for %.0f %% of the time, %d of another for the rest; grants: %d and %d; "+
-			"longest wait: %.2f s and %.2f s; of the %[3]d threads, the least and the most served had %[8]d and %[9]d grants",
-			turnGoroutines, share, turnThreads, a.Grants, b.Grants, float64(a.Longest)/1000, float64(b.Longest)/1000, b.Fewest, b.Most)
-		require.Empty(t, append(a.Errors, b.Errors...))
-	})
-}
-
-func (c *client) startTurns(t testing.TB, name string, threads int, hold, length time.Duration) *call {
-	t.Helper()
-	return c.thread("turns").sendRequest(t, request{
-		Op: "grants", Name: name, Threads: threads, Hold: hold.Microseconds(), Millis: length.Milliseconds(),
-	})
 }
 
 // turns are goroutines that take a lock again and again.
