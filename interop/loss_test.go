@@ -10,62 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-func TestLock_JavaForceUnlocksGo(t *testing.T) {
-	const lease = 3 * time.Second
-	together(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		m, java := w.manager(t, withLease(lease)), w.open(t, request{})
-		a, b := java.thread("a"), java.thread("b")
-		l := lock(t, m, name)
-
-		require.True(t, a.is(t, "forceUnlock", name))
-		b.lock(t, name)
-		requireLost(t, l, lease+time.Second)
-		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
-		b.unlock(t, name)
-	})
-}
-
-// A holder that has not yet heard of the forceUnlock gives back nothing of the next holder's.
-func TestLock_UnlockAfterAForceUnlock(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
-		a, b := java.thread("a"), java.thread("b")
-		l := lock(t, m, name)
-		require.True(t, a.is(t, "forceUnlock", name))
-		b.lock(t, name)
-		require.ErrorIs(t, l.Unlock(t.Context()), lockmgr.ErrLeaseLost)
-		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
-		b.unlock(t, name)
-	})
-}
-
-// A manager that listens for unlocks, as it has waited for the lock, hears of the forceUnlock by
-// its message. A goroutine that waits gets a new hold.
-func TestLock_JavaForceUnlocksListeningGo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		m, java := w.manager(t, lockmgr.Options{Linger: time.Minute}), w.open(t, request{})
-		a, b := java.thread("a"), java.thread("b")
-		b.lock(t, name)
-		waiting := startWait(t, m, name)
-		w.awaitListeners(t, name, 1)
-		b.unlock(t, name)
-		l := waiting.granted(t)
-		waiting = m.startQueued(t, name)
-		holder := l.HolderID()
-
-		require.True(t, a.is(t, "forceUnlock", name))
-		requireLost(t, l, eventLimit/3)
-		next := waiting.granted(t)
-		require.NotEqual(t, holder, next.HolderID())
-		require.Equal(t, map[string]string{next.HolderID(): "1"}, w.record(t, name))
-		require.False(t, b.tryLock(t, name))
-		unlock(t, next)
-	})
-}
-
 // A manager that does not listen looks for the record before it passes the lock on. So the next
 // goroutine waits until Java has unlocked.
 func TestLock_JavaForceUnlocksBeforeAHandOver(t *testing.T) {
@@ -88,42 +32,6 @@ func TestLock_JavaForceUnlocksBeforeAHandOver(t *testing.T) {
 		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
 		b.unlock(t, name)
 		unlock(t, waiting.granted(t))
-	})
-}
-
-func TestLock_JavaForceUnlockWakesGo(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		java := w.open(t, request{})
-		a, b := java.thread("a"), java.thread("b")
-		a.lock(t, name)
-		waiting := startWait(t, w.manager(t, lockmgr.Options{}), name)
-		w.awaitListeners(t, name, 1)
-		requireHeard(t, "Go after a forceUnlock of Java", wakes(t, func() { require.True(t, b.is(t, "forceUnlock", name)) }, waiting))
-		l := waiting.granted(t)
-		a.requireNotOwner(t, name)
-		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-		unlock(t, l)
-		require.False(t, b.is(t, "forceUnlock", name))
-	})
-}
-
-func TestLock_GoForceUnlocksJava(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		name := t.Name()
-		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{})
-		a, b := java.thread("a"), java.thread("b")
-		a.lock(t, name)
-		waiting := b.send(t, "lock", name)
-		w.awaitListeners(t, name, 1)
-
-		requireHeard(t, "Java after a ForceUnlock of Go", wakes(t, func() { m.forces(t, name) }, waiting))
-		require.False(t, a.is(t, "isHeld", name))
-		a.requireNotOwner(t, name)
-		require.Equal(t, map[string]string{b.owner(t): "1"}, w.record(t, name))
-		b.unlock(t, name)
-		was := redistest.Must(m.ForceUnlock(t.Context(), name))(t)
-		require.False(t, was)
 	})
 }
 

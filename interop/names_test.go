@@ -36,11 +36,11 @@ func (w *world) handOver(t testing.TB, m manager, java thread, name, javaName st
 	require.False(t, java.tryLock(t, javaName))
 	javaWaits := w.startJavaWaitOf(t, java, name, javaName)
 	took := wakes(t, func() { unlock(t, l) }, javaWaits)
-	require.Equal(t, map[string]string{java.owner(t): "1"}, w.record(t, name))
+	require.Equal(t, recordOf(java.kind, java.owner(t)), w.record(t, name))
 
 	goWaits := w.startGoWaitOf(t, m, java.kind, name)
 	took = append(took, wakes(t, func() { java.unlock(t, javaName) }, goWaits)...)
-	require.Equal(t, map[string]string{goWaits.lock.HolderID(): "1"}, w.record(t, name))
+	require.Equal(t, recordOf(java.kind, goWaits.lock.HolderID()), w.record(t, name))
 	unlock(t, goWaits.lock)
 	return took
 }
@@ -57,17 +57,6 @@ func TestLock_OfAMapsKey(t *testing.T) {
 		m.refuses(t, names[0])
 		java.unlock(t, t.Name())
 		requireHeard(t, "both sides", w.handOver(t, m, java, names[0], t.Name()))
-	})
-}
-
-func TestLock_Names(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		m, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
-		var took []time.Duration
-		for _, name := range oddNames {
-			took = append(took, w.handOver(t, m, java, name, name)...)
-		}
-		requireWoken(t, "both sides, with all names", took)
 	})
 }
 

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,60 +22,52 @@ func TestReadWrite_ExcludesTheOtherSide(t *testing.T) {
 		name := t.Name()
 		g, other, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{})
 		a, b := java.thread("a"), java.thread("b")
-		inspect := func(mode string, holders ...lockmgr.Holder) {
+		held := func(mode string, holders ...string) {
 			t.Helper()
+			record := rwRecord(mode, holders...)
+			require.Equal(t, record, w.record(t, name))
 			info := redistest.Must(g.Inspect(t.Context(), name))(t)
 			require.True(t, info.Locked)
 			require.Equal(t, mode, info.Mode)
-			require.ElementsMatch(t, holders, faults.Entries(info))
+			for _, h := range faults.Entries(info) {
+				require.Equal(t, record[h.Owner], fmt.Sprint(h.Count), h.Owner)
+			}
+			require.Len(t, info.Holders, len(holders))
 			require.True(t, 0 < info.TTL && info.TTL <= 30*time.Second, "TTL %v", info.TTL)
+			other.refuses(t, name, writing)
+			require.False(t, b.writes().tryLock(t, name))
 		}
 
-		// Java reads.
 		a.reads().lock(t, name)
-		require.Equal(t, rwRecord("read", a.owner(t)), w.record(t, name))
-		inspect("read", lockmgr.Holder{Owner: a.owner(t), Count: 1})
-		g.refuses(t, name, writing)
+		held("read", a.owner(t))
 		l := g.grants(t, name, reading)
-		inspect("read", lockmgr.Holder{Owner: a.owner(t), Count: 1}, lockmgr.Holder{Owner: l.HolderID(), Count: 1})
-		other.refuses(t, name, writing)
-		require.False(t, b.writes().tryLock(t, name))
+		held("read", a.owner(t), l.HolderID())
 		a.reads().unlock(t, name)
-
-		// Go reads.
-		require.Equal(t, rwRecord("read", l.HolderID()), w.record(t, name))
-		require.False(t, a.writes().tryLock(t, name))
+		held("read", l.HolderID())
 		require.True(t, a.reads().is(t, "isLocked", name))
-		require.False(t, a.reads().is(t, "isHeld", name))
 		require.False(t, a.writes().is(t, "isLocked", name))
+		require.False(t, a.reads().is(t, "isHeld", name))
 		require.Zero(t, a.reads().number(t, "holdCount", name))
 		ttl := a.reads().number(t, "ttl", name)
 		require.True(t, 0 < ttl && ttl <= 30000, "remainTimeToLive %d", ttl)
 		require.True(t, a.reads().tryLock(t, name))
 		require.True(t, a.reads().is(t, "isHeld", name))
 		a.reads().unlock(t, name)
-		require.Equal(t, rwRecord("read", l.HolderID()), w.record(t, name))
+		held("read", l.HolderID())
 		unlock(t, l)
 		require.Empty(t, w.record(t, name))
 
-		// Go writes.
 		l = g.grants(t, name, writing)
-		require.Equal(t, rwRecord("write", l.HolderID()), w.record(t, name))
-		inspect("write", lockmgr.Holder{Owner: l.HolderID() + ":write", Count: 1})
+		held("write", l.HolderID())
 		require.False(t, a.reads().tryLock(t, name))
-		require.False(t, a.writes().tryLock(t, name))
-		require.True(t, a.writes().is(t, "isLocked", name))
+		a.writes().requireOthers(t, name)
 		require.False(t, a.reads().is(t, "isLocked", name))
-		require.False(t, a.writes().is(t, "isHeld", name))
-		require.Equal(t, rwRecord("write", l.HolderID()), w.record(t, name))
+		held("write", l.HolderID())
 		unlock(t, l)
 
-		// Java writes.
 		require.True(t, a.writes().tryLock(t, name))
-		require.Equal(t, rwRecord("write", a.owner(t)), w.record(t, name))
-		inspect("write", lockmgr.Holder{Owner: a.owner(t) + ":write", Count: 1})
+		held("write", a.owner(t))
 		g.refuses(t, name, reading)
-		g.refuses(t, name, writing)
 		a.writes().unlock(t, name)
 		unlock(t, g.grants(t, name, writing))
 	})
@@ -144,15 +137,5 @@ func TestReadWrite_ReadersShareUntilTheLast(t *testing.T) {
 			}
 			require.Empty(t, w.record(t, name), c.title)
 		}
-	})
-}
-
-// Readers of one manager share its entry, so a try to read succeeds beside them.
-func TestReadWrite_TryBesideOwnReaders(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		g := w.manager(t, lockmgr.Options{})
-		l := lock(t, g, t.Name(), reading)
-		unlock(t, lock(t, g, t.Name(), reading))
-		unlock(t, g.grants(t, t.Name(), reading), l)
 	})
 }

@@ -18,39 +18,19 @@ func TestReadWrite_Names(t *testing.T) {
 			prefix = "app:app:" // it maps the name of a read-write lock twice
 		}
 		var took []time.Duration
-		type name struct {
-			java           thread
-			name, javaName string
-		}
-		names := []name{{mapped, prefix + "rw", "rw"}, {mapped, prefix + "{rw}:1", "{rw}:1"}}
-		for _, odd := range oddNames {
-			names = append(names, name{plain, odd, odd})
-		}
-		for _, c := range names {
-			javaWaits := func(j thread, l *lockmgr.Lock) {
-				waiting := w.startJavaSleep(t, j, c.javaName)
-				w.awaitRWListeners(t, c.name, 1)
-				took = append(took, wakes(t, func() { unlock(t, l) }, waiting)...)
-			}
-			goWaits := func(j thread, side lockmgr.LockOption) *lockmgr.Lock {
-				waiting := g.startRefused(t, c.name, side)
-				w.awaitRWListeners(t, c.name, 1)
-				took = append(took, wakes(t, func() { j.unlock(t, c.javaName) }, waiting)...)
-				l := waiting.granted(t)
-				return l
-			}
-			l := g.grants(t, c.name, reading)
-			require.True(t, c.java.reads().tryLock(t, c.javaName))
-			w.requireKept(t, c.name, l.HolderID())
-			w.requireKept(t, c.name, c.java.owner(t))
-			c.java.reads().unlock(t, c.javaName)
-			javaWaits(c.java.writes(), l)
-			require.Equal(t, rwRecord("write", c.java.owner(t)), w.record(t, c.name))
-			l = goWaits(c.java.writes(), writing)
-			require.Equal(t, rwRecord("write", l.HolderID()), w.record(t, c.name))
+		check := func(java thread, name, javaName string) {
+			l := g.grants(t, name, reading)
+			require.True(t, java.reads().tryLock(t, javaName))
+			w.requireKept(t, name, l.HolderID())
+			w.requireKept(t, name, java.owner(t))
+			java.reads().unlock(t, javaName)
 			unlock(t, l)
-			c.java.reads().lock(t, c.javaName)
-			unlock(t, goWaits(c.java.reads(), writing))
+			took = append(took, w.handOver(t, g, java.writes(), name, javaName)...)
+		}
+		check(mapped, prefix+"rw", "rw")
+		check(mapped, prefix+"{rw}:1", "{rw}:1")
+		for _, name := range oddNames {
+			check(plain, name, name)
 		}
 		requireHeard(t, "both sides, with all names", took)
 	})
@@ -60,7 +40,7 @@ func TestReadWrite_Names(t *testing.T) {
 // why.
 func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		m, g, java := w.manager(t, lockmgr.Options{}), w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
+		g, java := w.manager(t, lockmgr.Options{}), w.open(t, request{}).thread("a")
 		refuses := func(name string, options ...lockmgr.LockOption) {
 			t.Helper()
 			record := w.record(t, name)
@@ -86,17 +66,9 @@ func TestReadWrite_GoRefusesPlainLocks(t *testing.T) {
 			way.theirs.unlock(t, name)
 			unlock(t, lock(t, g, name, way.ours...))
 		}
-
-		// The same with our own plain lock, and Java's beside our read-write lock.
-		name := t.Name()
-		l := lock(t, m, name)
-		refuses(name, reading)
-		refuses(name, writing)
-		require.Equal(t, map[string]string{l.HolderID(): "1"}, w.record(t, name))
-		unlock(t, l)
 		for _, side := range []lockmgr.LockOption{reading, writing} {
-			l = lock(t, g, name, side)
-			require.False(t, java.tryLock(t, name))
+			l := lock(t, g, t.Name(), side)
+			require.False(t, java.tryLock(t, t.Name()))
 			unlock(t, l)
 		}
 	})

@@ -97,6 +97,12 @@ func (w *world) lives(t testing.TB, name, reader string) (record, own time.Durat
 	return time.Duration(ms[0]) * time.Millisecond, time.Duration(ms[1]) * time.Millisecond
 }
 
+// awaitKeyEnds waits until a reader's own key has ended.
+func (w *world) awaitKeyEnds(t testing.TB, name, reader string) {
+	t.Helper()
+	eventually(t, func() bool { _, own := w.lives(t, name, reader); return own < 0 }, func() string { return "the lease of a reader ends" })
+}
+
 // requireKept checks that a record lives at least as long as a reader of it. The clock of Redis 7.0
 // goes on while a script runs, so the two may differ a little.
 func (w *world) requireKept(t testing.TB, name, reader string) {

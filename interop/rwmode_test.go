@@ -145,7 +145,7 @@ func TestReadWrite_GoUpgrades(t *testing.T) {
 
 		// A lease of Java that has ended does not count, though Redisson leaves its field.
 		a.lockFor(t, name, 200*time.Millisecond)
-		eventually(t, func() bool { _, own := w.lives(t, name, a.owner(t)); return own < 0 }, func() string { return "the lease ends" })
+		w.awaitKeyEnds(t, name, a.owner(t))
 		var took []time.Duration
 		for range rwRounds {
 			l := redistest.Must(upgrade())(t)

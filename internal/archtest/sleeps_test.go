@@ -65,8 +65,7 @@ var realSleeps = map[string]map[string]string{
 	},
 	"contrib/otel": {"TestSpans": "a span has a length"},
 	"interop": {
-		"TestFair_WatchdogsOutlastWaiters":       "looks at locks for some leases",
-		"TestLock_WatchdogsOutlastWaiters":       "looks at locks for some leases",
+		"TestKinds_WatchdogsOutlastWaiters":      "looks at locks for some leases",
 		"TestReadWrite_WatchdogsOutlastWaiters":  "looks at locks for some leases",
 		"TestPermits_GoRenewsWhileJavaWaits":     "looks at permits for some leases",
 		"TestReadWrite_JavaDowngradeAfterALease": "looks at a lock for longer than a lease",
