@@ -14,27 +14,20 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		require.NoError(t, m.Close(ctx))
-	})
-	return m
+	return faults.Dial(t, s.Addr(), lockmgr.Options{Lease: time.Second})
 }
 
 // issuer signs certificates itself. Each takes until somebody waits.
@@ -63,16 +56,15 @@ func (i *issuer) Issue(_ context.Context, csr *x509.CertificateRequest) (*certma
 // and finds the certificate in the storage.
 func TestStorage_OneCertificateForTwoProcesses(t *testing.T) {
 	s := redistest.Start(t)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := redistest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	managers := []*lockmgr.Manager{manager(t, s), manager(t, s)}
 	ca := &issuer{key: key, wait: func() {
-		for deadline := time.Now().Add(patient); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if managers[0].Stats().Waiting+managers[1].Stats().Waiting > 0 {
+		for end := time.Now().Add(faults.Patience); managers[0].Stats().Waiting+managers[1].Stats().Waiting == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Error("nobody waits")
 				return
 			}
 		}
-		t.Error("nobody waits")
 	}}
 	files := &certmagic.FileStorage{Path: t.TempDir()}
 	var all sync.WaitGroup
@@ -100,20 +92,20 @@ func TestStorage_OneCertificateForTwoProcesses(t *testing.T) {
 	}
 }
 
-// Storages exclude each other by our locks, not by those of the wrapped storage.
+// Storages exclude each other by our locks, not by those of the wrapped storage. A name is locked
+// once, even if the contexts of two callers have one owner.
 func TestLocker_Rules(t *testing.T) {
 	s := redistest.Start(t)
+	m := manager(t, s)
 	a := Wrap(&certmagic.FileStorage{Path: t.TempDir()}, manager(t, s), Options{Prefix: "tls:"})
-	b := Wrap(&certmagic.FileStorage{Path: t.TempDir()}, manager(t, s), Options{Prefix: "tls:"})
-	ctx := t.Context()
+	b := Wrap(&certmagic.FileStorage{Path: t.TempDir()}, m, Options{Prefix: "tls:"})
+	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
 
 	require.ErrorIs(t, a.Unlock(ctx, "x"), lockmgr.ErrNotHeld)
 	require.ErrorIs(t, a.RenewLockLease(ctx, "x", time.Hour), lockmgr.ErrNotHeld)
 	require.NoError(t, a.Lock(ctx, "x"))
 	require.NoError(t, a.RenewLockLease(ctx, "x", time.Hour))
-	exists, err := s.Do("EXISTS", "tls:x")
-	require.NoError(t, err)
-	require.Equal(t, "1", exists)
+	require.Equal(t, "1", faults.Do(t, s, "EXISTS", "tls:x"))
 
 	require.ErrorIs(t, b.Unlock(ctx, "x"), lockmgr.ErrNotHeld, "the lock of another process")
 	ok, err := b.TryLock(ctx, "x")
@@ -128,6 +120,9 @@ func TestLocker_Rules(t *testing.T) {
 	ok, err = b.TryLock(ctx, "x")
 	require.NoError(t, err)
 	require.True(t, ok)
+	ok, err = b.TryLock(ctx, "x")
+	require.NoError(t, err)
+	require.False(t, ok)
 	require.NoError(t, b.Unlock(ctx, "x"))
 }
 
@@ -135,13 +130,11 @@ func TestLocker_Rules(t *testing.T) {
 // holder in its process.
 func TestLocker_Loss(t *testing.T) {
 	s := redistest.Start(t)
-	m := manager(t, s)
-	l := NewLocker(m, Options{})
+	l := NewLocker(manager(t, s), Options{})
 	ctx := t.Context()
 	require.NoError(t, l.Lock(ctx, "x"))
-	_, err := s.Do("DEL", "x")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return l.RenewLockLease(ctx, "x", time.Hour) != nil }, patient, time.Millisecond)
+	faults.Do(t, s, "DEL", "x")
+	faults.Eventually(t, func() bool { return l.RenewLockLease(ctx, "x", time.Hour) != nil })
 	require.ErrorIs(t, l.RenewLockLease(ctx, "x", time.Hour), lockmgr.ErrLeaseLost)
 
 	require.NoError(t, l.Lock(ctx, "x"), "the next holder")
@@ -152,30 +145,12 @@ func TestLocker_Loss(t *testing.T) {
 }
 
 // An error other than a held lock is told.
-func TestLocker_ServerAway(t *testing.T) {
-	s := redistest.Start(t)
-	l := NewLocker(manager(t, s), Options{})
-	s.Kill()
-	ok, err := l.TryLock(t.Context(), "x")
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-	require.False(t, ok)
-	require.ErrorIs(t, l.Lock(t.Context(), "x"), lockmgr.ErrUnavailable)
-	s.Restart() // a try may have been sent: Close takes it back, once the manager knows that the server is there
-	require.Eventually(t, func() bool {
-		ok, err := l.TryLock(t.Context(), "y")
-		return ok && err == nil
-	}, patient, 10*time.Millisecond)
-	require.NoError(t, l.Unlock(t.Context(), "y"))
-}
-
-// A name is locked once, even if the contexts of two callers have one owner.
-func TestLocker_IgnoresTheOwner(t *testing.T) {
+func TestLocker_ClosedManager(t *testing.T) {
 	m := manager(t, redistest.Start(t))
-	locker := NewLocker(m, Options{})
-	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
-	require.NoError(t, locker.Lock(ctx, "a"))
-	locked, err := locker.TryLock(ctx, "a")
-	require.NoError(t, err)
-	require.False(t, locked)
-	require.NoError(t, locker.Unlock(t.Context(), "a"))
+	require.NoError(t, m.Close(t.Context()))
+	l := NewLocker(m, Options{})
+	ok, err := l.TryLock(t.Context(), "x")
+	require.ErrorIs(t, err, lockmgr.ErrClosed)
+	require.False(t, ok)
+	require.ErrorIs(t, l.Lock(t.Context(), "x"), lockmgr.ErrClosed)
 }
