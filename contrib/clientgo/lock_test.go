@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,38 +10,45 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
 	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
+
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	leakcheck.Main(m)
 }
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
-
 const name = "leader:billing"
 
-func manager(t *testing.T, s *redistest.Server, o lockmgr.Options) *lockmgr.Manager {
+// manager returns a manager that is not anonymous: others read its notes.
+func manager(t *testing.T, addr string, o lockmgr.Options) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, o)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		require.NoError(t, m.Close(ctx))
-	})
-	return m
+	o.Process = lockmgr.Process{Program: "billing"}
+	return faults.Dial(t, addr, o)
+}
+
+// start returns a manager of a server of its own.
+func start(t *testing.T) (*redistest.Server, *lockmgr.Manager) {
+	t.Helper()
+	s := redistest.Start(t)
+	return s, manager(t, s.Addr(), lockmgr.Options{})
+}
+
+// leads is the record with which a candidate leads.
+func leads(identity string, seconds int) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: identity, LeaseDurationSeconds: seconds}
 }
 
 // A candidate runs a real elector.
@@ -72,10 +80,9 @@ type settings struct {
 
 func (f *field) run(t *testing.T, m *lockmgr.Manager, identity string, s settings) *candidate {
 	t.Helper()
-	lock, err := New(m, name, identity)
-	require.NoError(t, err)
+	lock := redistest.Must(New(m, name, identity))(t)
 	c := &candidate{t: t, lock: lock, ended: make(chan struct{}), quit: make(chan struct{})}
-	c.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+	c.elector = redistest.Must(leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, LeaseDuration: s.lease, RenewDeadline: s.deadline, RetryPeriod: s.retry, ReleaseOnCancel: !s.keep,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
@@ -100,8 +107,7 @@ func (f *field) run(t *testing.T, m *lockmgr.Manager, identity string, s setting
 			OnStoppedLeading: func() {},
 			OnNewLeader:      func(id string) { c.mu.Lock(); defer c.mu.Unlock(); c.leaders = append(c.leaders, id) },
 		},
-	})
-	require.NoError(t, err)
+	}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
 	if !s.deaf {
@@ -126,11 +132,13 @@ func (c *candidate) end() {
 	<-c.ended
 }
 
-// again lets the elector run again.
-func (c *candidate) again() {
+// again lets the elector run again, until t ends.
+func (c *candidate) again(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.quits, c.quit = false, make(chan struct{})
+	c.quits, c.quit, c.ended = false, make(chan struct{}), make(chan struct{})
+	ctx, c.stop = context.WithCancel(ctx)
+	go func() { defer close(c.ended); c.elector.Run(ctx) }()
 }
 
 func (c *candidate) leads() bool { return c.elector.IsLeader() && c.lock.Token() != 0 }
@@ -141,36 +149,22 @@ func (c *candidate) heardOf(identity string) bool {
 	return len(c.leaders) > 0 && c.leaders[len(c.leaders)-1] == identity
 }
 
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	require.Eventually(t, is, patient, 5*time.Millisecond, what)
-}
-
 var quick = settings{lease: 20 * time.Second, deadline: 15 * time.Second, retry: 50 * time.Millisecond}
 
 // The leader hands over when it stops. The others know it by its identity, and the tokens grow.
 func TestElector_HandsOver(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s, m := start(t)
 	f := &field{}
-	a := f.run(t, manager(t, s, lockmgr.Options{}), "web-1", quick)
-	eventually(t, "web-1 leads", a.leads)
-	b := f.run(t, manager(t, s, lockmgr.Options{}), "web-2", quick)
-	eventually(t, "web-2 knows web-1", func() bool { return b.heardOf("web-1") })
+	a := f.run(t, m, "web-1", quick)
+	faults.Eventually(t, a.leads, "web-1 leads")
+	b := f.run(t, manager(t, s.Addr(), lockmgr.Options{}), "web-2", quick)
+	faults.Eventually(t, func() bool { return b.heardOf("web-1") }, "web-2 knows web-1")
 	require.Equal(t, []string{"web-1"}, b.leaders)
 	first := a.lock.Token()
 	a.end()
 	began := time.Now()
-	eventually(t, "web-2 leads", b.leads)
+	faults.Eventually(t, b.leads, "web-2 leads")
 	require.Less(t, time.Since(began), 10*time.Second, "it waited for the lease")
 	require.Equal(t, first+1, b.lock.Token())
 	r, _, err := b.lock.Get(t.Context())
@@ -186,85 +180,58 @@ func TestElector_EndsWithoutRelease(t *testing.T) {
 	s := redistest.Start(t)
 	f := &field{}
 	slow := settings{lease: 4 * time.Second, deadline: 3 * time.Second, retry: 50 * time.Millisecond, keep: true}
-	a := f.run(t, manager(t, s, lockmgr.Options{Lease: time.Second}), "web-1", slow) // shorter than LeaseDuration
-	eventually(t, "web-1 leads", a.leads)
-	b := f.run(t, manager(t, s, lockmgr.Options{}), "web-2", quick)
+	a := f.run(t, manager(t, s.Addr(), lockmgr.Options{Lease: time.Second}), "web-1", slow) // shorter than LeaseDuration
+	faults.Eventually(t, a.leads, "web-1 leads")
+	b := f.run(t, manager(t, s.Addr(), lockmgr.Options{}), "web-2", quick)
 	time.Sleep(5 * time.Second) // the elector renews the lock
 	require.True(t, a.leads())
 	a.end()
 	began := time.Now()
-	eventually(t, "web-2 leads", b.leads)
+	faults.Eventually(t, b.leads, "web-2 leads")
 	require.Greater(t, time.Since(began), 3*time.Second)
 	require.False(t, f.two.Load())
 }
 
-// A candidate that ended without a release and runs again goes on with its term.
+// A candidate that ended without a release and runs again goes on with its term. If its lease has
+// ended meanwhile, that does not end the next campaign.
 func TestElector_RunsAgain(t *testing.T) {
-	t.Parallel()
-	m := manager(t, redistest.Start(t), lockmgr.Options{})
-	f := &field{}
-	keep := quick
-	keep.keep = true
-	a := f.run(t, m, "web-1", keep)
-	eventually(t, "web-1 leads", func() bool { return a.leads() && f.terms.Load() == 1 })
-	token := a.lock.Token()
-	a.end()
-	a.again()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); a.elector.Run(ctx) }()
-	eventually(t, "web-1 leads again", func() bool { return f.terms.Load() == 2 })
-	require.Equal(t, token, a.lock.Token())
-	stop()
-	<-ended
+	for what, how := range map[string]settings{
+		"within its lease": {lease: 20 * time.Second, deadline: 15 * time.Second, retry: 50 * time.Millisecond, keep: true},
+		"after its lease":  {lease: 2 * time.Second, deadline: time.Second, retry: 50 * time.Millisecond, keep: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			_, m := start(t)
+			f := &field{}
+			a := f.run(t, m, "web-1", how)
+			faults.Eventually(t, func() bool { return a.leads() && f.terms.Load() == 1 }, "web-1 leads")
+			token := a.lock.Token()
+			a.end()
+			ctx := a.lock.UntilLost(t.Context())
+			if what == "after its lease" {
+				faults.Eventually(t, func() bool { return a.lock.Token() == 0 }, "the lease ends")
+				token++
+			}
+			a.again(ctx)
+			faults.Eventually(t, func() bool { return f.terms.Load() == 2 }, "web-1 leads again")
+			require.Equal(t, token, a.lock.Token())
+		})
+	}
 }
 
-// A hold that ends after its elector has stopped without a release does not end the next campaign.
-func TestElector_RunsAgainAfterItsLease(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	f := &field{}
-	a := f.run(t, manager(t, s, lockmgr.Options{}), "web-1", settings{lease: 2 * time.Second, deadline: time.Second, retry: 50 * time.Millisecond, keep: true})
-	eventually(t, "web-1 leads", func() bool { return a.leads() && f.terms.Load() == 1 })
-	token := a.lock.Token()
-	a.end()
-	a.again()
-	ctx, stop := context.WithCancel(a.lock.UntilLost(t.Context()))
-	eventually(t, "the lease ends", func() bool { return a.lock.Token() == 0 })
-	ended := make(chan struct{})
-	go func() { defer close(ended); a.elector.Run(ctx) }()
-	eventually(t, "web-1 leads again", func() bool { return f.terms.Load() == 2 })
-	require.Equal(t, token+1, a.lock.Token())
-	stop()
-	<-ended
-}
-
-// An elector that becomes leader when its lock is lost already is told at once.
-func TestLock_LossBeforeTheElectorLeads(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	lock, err := New(manager(t, s, lockmgr.Options{}), name, "web-1")
-	require.NoError(t, err)
-	ctx := lock.UntilLost(t.Context())
-	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 1}))
-	eventually(t, "the lease ends", func() bool { return lock.Token() == 0 })
-	require.NoError(t, ctx.Err())
-	lock.RecordEvent(becameLeader)
-	require.ErrorIs(t, context.Cause(ctx), lockmgr.ErrLeaseLost)
-}
-
-// A context of UntilLost that is made after a loss, as by the work of the leader, has ended.
+// An elector that becomes leader when its lock is lost already is told at once. So is who asks for a
+// context after the loss, as by the work of the leader, until the elector has stopped leading.
 func TestLock_UntilLostAfterTheLoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	lock, err := New(manager(t, s, lockmgr.Options{}), name, "web-1")
-	require.NoError(t, err)
-	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 1}))
-	lock.RecordEvent(becameLeader)
+	_, m := start(t)
+	lock := redistest.Must(New(m, name, "web-1"))(t)
 	elector := lock.UntilLost(t.Context())
-	<-elector.Done()
-	work := lock.UntilLost(t.Context())
-	require.ErrorIs(t, context.Cause(work), lockmgr.ErrLeaseLost)
+	require.NoError(t, lock.Update(t.Context(), leads("web-1", 1)))
+	faults.Eventually(t, func() bool { return lock.Token() == 0 }, "the lease ends")
+	require.NoError(t, elector.Err())
+	lock.RecordEvent(becameLeader)
+	require.ErrorIs(t, context.Cause(elector), lockmgr.ErrLeaseLost)
+	require.ErrorIs(t, context.Cause(lock.UntilLost(t.Context())), lockmgr.ErrLeaseLost)
 
 	lock.RecordEvent(stoppedLeading)
 	require.NoError(t, lock.UntilLost(t.Context()).Err(), "the next term")
@@ -273,18 +240,12 @@ func TestLock_UntilLostAfterTheLoss(t *testing.T) {
 // Candidates of one process elect one leader, even if their contexts have one owner.
 func TestLock_IgnoresTheOwner(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	m := manager(t, s, lockmgr.Options{})
+	_, m := start(t)
 	ctx := lockmgr.WithOwner(t.Context(), m.NewOwner())
 	for i, identity := range []string{"web-1", "web-2"} {
-		lock, err := New(m, name, identity)
-		require.NoError(t, err)
-		err = lock.Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: identity, LeaseDurationSeconds: 60})
-		if i == 0 {
-			require.NoError(t, err)
-		} else {
-			require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
-		}
+		err := redistest.Must(New(m, name, identity))(t).Update(ctx, leads(identity, 60))
+		require.Equal(t, i == 0, err == nil)
+		require.Equal(t, i == 1, errors.Is(err, lockmgr.ErrNotAcquired))
 	}
 }
 
@@ -295,27 +256,25 @@ func TestElector_Loss(t *testing.T) {
 	for what, deaf := range map[string]bool{"told": false, "not told": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
-			m := manager(t, s, lockmgr.Options{})
+			s, m := start(t)
 			f := &field{}
 			how := quick
 			if how.deaf = deaf; deaf {
 				how.lease, how.deadline = 3*time.Second, 2*time.Second
 			}
 			a := f.run(t, m, "web-1", how)
-			eventually(t, "web-1 leads", a.leads)
+			faults.Eventually(t, a.leads, "web-1 leads")
 			ctx := a.lock.UntilLost(t.Context())
-			_, err := s.Do("DEL", name)
-			require.NoError(t, err)
+			faults.Do(t, s, "DEL", name)
 			began := time.Now()
-			eventually(t, "the elector ends", func() bool { return closed(a.ended) })
+			faults.Eventually(t, func() bool { return faults.Closed(a.ended) }, "the elector ends")
 			require.Less(t, time.Since(began), 10*time.Second)
 			require.EqualValues(t, 1, f.terms.Load(), "the term went on with another hold")
 			require.Zero(t, a.lock.Token())
 			require.ErrorIs(t, context.Cause(ctx), lockmgr.ErrLeaseLost)
 
 			b := f.run(t, m, "web-1", quick) // it stands again
-			eventually(t, "web-1 leads again", b.leads)
+			faults.Eventually(t, b.leads, "web-1 leads again")
 		})
 	}
 }
@@ -323,14 +282,13 @@ func TestElector_Loss(t *testing.T) {
 // A leader that can't reach the server stops before its lease ends.
 func TestElector_SilentServer(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s, m := start(t)
 	f := &field{}
-	how := settings{lease: 20 * time.Second, deadline: time.Second, retry: 50 * time.Millisecond}
-	a := f.run(t, manager(t, s, lockmgr.Options{}), "web-1", how)
-	eventually(t, "web-1 leads", a.leads)
+	a := f.run(t, m, "web-1", settings{lease: 20 * time.Second, deadline: time.Second, retry: 50 * time.Millisecond})
+	faults.Eventually(t, a.leads, "web-1 leads")
 	s.Freeze()
 	began := time.Now()
-	eventually(t, "web-1 stops", func() bool { return f.now.Load() == 0 })
+	faults.Eventually(t, func() bool { return f.now.Load() == 0 }, "web-1 stops")
 	require.Less(t, time.Since(began), 15*time.Second)
 	s.Thaw()
 	<-a.ended
@@ -340,21 +298,14 @@ func TestElector_SilentServer(t *testing.T) {
 // elector takes long to give up. Its release, which can't be sent, delays that not.
 func TestElector_CutOff(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s, other := start(t)
 	proxy := faultproxy.Start(t, s.Addr())
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, lockmgr.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		require.NoError(t, m.Close(ctx))
-	})
 	f := &field{}
-	a := f.run(t, m, "web-1", settings{lease: 6 * time.Second, deadline: 4 * time.Second, retry: time.Second})
-	eventually(t, "web-1 leads", a.leads)
-	b := f.run(t, manager(t, s, lockmgr.Options{}), "web-2", quick)
+	a := f.run(t, manager(t, proxy.Addr(), lockmgr.Options{}), "web-1", settings{lease: 6 * time.Second, deadline: 4 * time.Second, retry: time.Second})
+	faults.Eventually(t, a.leads, "web-1 leads")
+	b := f.run(t, other, "web-2", quick)
 	proxy.BlackHole()
-	eventually(t, "web-2 leads", func() bool { return f.terms.Load() == 2 })
+	faults.Eventually(t, func() bool { return f.terms.Load() == 2 }, "web-2 leads")
 	require.False(t, f.two.Load())
 	require.True(t, b.leads())
 	proxy.Heal()
@@ -363,15 +314,14 @@ func TestElector_CutOff(t *testing.T) {
 // Contexts of UntilLost end with the term, and are forgotten.
 func TestLock_UntilLostIsForgotten(t *testing.T) {
 	t.Parallel()
-	lock, err := New(manager(t, redistest.Start(t), lockmgr.Options{}), name, "web-1")
-	require.NoError(t, err)
-	lead := resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 9}
+	_, m := start(t)
+	lock := redistest.Must(New(m, name, "web-1"))(t)
 	for _, end := range []func(){
 		func() { require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{})) },
 		func() { lock.RecordEvent(stoppedLeading) },
 	} {
 		ctx := lock.UntilLost(t.Context())
-		require.NoError(t, lock.Update(t.Context(), lead))
+		require.NoError(t, lock.Update(t.Context(), leads("web-1", 9)))
 		lock.RecordEvent(becameLeader)
 		require.NoError(t, ctx.Err())
 		end()
@@ -385,8 +335,8 @@ func TestLock_UntilLostIsForgotten(t *testing.T) {
 // However often leaders stop, two never lead at once.
 func TestElector_Churn(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	managers := []*lockmgr.Manager{manager(t, s, lockmgr.Options{}), manager(t, s, lockmgr.Options{})}
+	s, m := start(t)
+	managers := []*lockmgr.Manager{m, manager(t, s.Addr(), lockmgr.Options{})}
 	f := &field{}
 	var all sync.WaitGroup
 	var enough atomic.Bool
@@ -401,7 +351,7 @@ func TestElector_Churn(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "terms", func() bool { return f.terms.Load() >= 50 || f.two.Load() })
+	faults.Eventually(t, func() bool { return f.terms.Load() >= 50 || f.two.Load() }, "terms")
 	enough.Store(true)
 	all.Wait()
 	require.False(t, f.two.Load())
@@ -411,9 +361,7 @@ func TestElector_Churn(t *testing.T) {
 // record are those of the lock.
 func TestLock_UpdateIsConfirmed(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	lock, err := New(manager(t, s, lockmgr.Options{Lease: time.Second}), name, "web-1")
-	require.NoError(t, err)
+	lock := redistest.Must(New(manager(t, redistest.Start(t).Addr(), lockmgr.Options{Lease: time.Second}), name, "web-1"))(t)
 	r := resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 100, LeaderTransitions: 41}
 	for range 2 {
 		require.NoError(t, lock.Update(t.Context(), r))
@@ -433,29 +381,24 @@ func TestLock_UpdateIsConfirmed(t *testing.T) {
 // taken for it.
 func TestLock_GetOfAnother(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	held, err := manager(t, s, lockmgr.Options{}).Lock(t.Context(), name, lockmgr.Note("web-1"))
-	require.NoError(t, err)
-	m := manager(t, s, lockmgr.Options{})
-	other, err := New(m, name, "web-2")
-	require.NoError(t, err)
+	s, m := start(t)
+	held := faults.Take(t, manager(t, s.Addr(), lockmgr.Options{}), name, lockmgr.Note("web-1"))
+	other := redistest.Must(New(m, name, "web-2"))(t)
 	r, raw, err := other.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "web-1", r.HolderIdentity)
-	require.WithinDuration(t, time.Now(), r.AcquireTime.Time, patient)
+	require.WithinDuration(t, time.Now(), r.AcquireTime.Time, faults.Patience)
 	require.Positive(t, r.LeaseDurationSeconds)
-	eventually(t, "the record changes", func() bool {
+	faults.Eventually(t, func() bool {
 		_, next, err := other.Get(t.Context())
 		return err == nil && string(next) != string(raw)
-	})
-	same, err := New(m, name, "web-1")
-	require.NoError(t, err)
+	}, "the record changes")
+	same := redistest.Must(New(m, name, "web-1"))(t)
 	r, _, err = same.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, held.HolderID(), r.HolderIdentity)
 
-	_, err = s.Do("EVAL", "return redis.call('DEL', unpack(redis.call('KEYS', 'holdfast:manager:*')))", "0")
-	require.NoError(t, err)
+	faults.Do(t, s, "EVAL", "return redis.call('DEL', unpack(redis.call('KEYS', 'holdfast:manager:*')))", "0")
 	r, _, err = other.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "web-1", r.HolderIdentity)
@@ -464,11 +407,9 @@ func TestLock_GetOfAnother(t *testing.T) {
 // A leader whose manager tells nobody who it is appears as what its record names.
 func TestLock_GetOfAnonymous(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	held, err := manager(t, s, lockmgr.Options{Anonymous: true}).Lock(t.Context(), name)
-	require.NoError(t, err)
-	lock, err := New(manager(t, s, lockmgr.Options{}), name, "web-1")
-	require.NoError(t, err)
+	s, m := start(t)
+	held := faults.Take(t, manager(t, s.Addr(), lockmgr.Options{Anonymous: true}), name)
+	lock := redistest.Must(New(m, name, "web-1"))(t)
 	for range 2 {
 		r, raw, err := lock.Get(t.Context())
 		require.NoError(t, err)
@@ -476,23 +417,22 @@ func TestLock_GetOfAnonymous(t *testing.T) {
 		require.Contains(t, string(raw), held.HolderID())
 	}
 	began := time.Now()
-	_, _, err = lock.Get(t.Context())
+	_, _, err := lock.Get(t.Context())
 	require.NoError(t, err)
 	require.Less(t, time.Since(began), maxNoteWait, "it waited again")
-	require.ErrorIs(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "web-1", LeaseDurationSeconds: 9}), lockmgr.ErrNotAcquired)
+	require.ErrorIs(t, lock.Update(t.Context(), leads("web-1", 9)), lockmgr.ErrNotAcquired)
 }
 
 func TestLock_Refusals(t *testing.T) {
 	t.Parallel()
-	m := manager(t, redistest.Start(t), lockmgr.Options{})
+	_, m := start(t)
 	for _, identity := range []string{"", "web-\xff", strings.Repeat("x", lockmgr.MaxNoteBytes+1)} {
 		_, err := New(m, name, identity)
 		require.ErrorIs(t, err, lockmgr.ErrInvalidOption)
 	}
-	lock, err := New(m, name, "web-1")
-	require.NoError(t, err)
-	require.ErrorIs(t, lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "web-2"}), lockmgr.ErrInvalidOption)
-	require.ErrorIs(t, lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "web-1"}), lockmgr.ErrInvalidLease)
+	lock := redistest.Must(New(m, name, "web-1"))(t)
+	require.ErrorIs(t, lock.Create(t.Context(), leads("web-2", 0)), lockmgr.ErrInvalidOption)
+	require.ErrorIs(t, lock.Create(t.Context(), leads("web-1", 0)), lockmgr.ErrInvalidLease)
 	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}), "a release without a term")
 	r, _, err := lock.Get(t.Context())
 	require.NoError(t, err)
