@@ -6,30 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/robfig/cron/v3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: 1300 * time.Millisecond}) // a busy machine is no trouble
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		require.NoError(t, m.Close(ctx))
-	})
-	return m
+	return faults.Dial(t, s.Addr(), lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: 1300 * time.Millisecond}) // a busy machine is no trouble
 }
 
 // lines is a logger that counts.
@@ -72,7 +65,7 @@ func TestOnlyOne_TwoSchedulers(t *testing.T) {
 	}
 	select {
 	case <-done:
-	case <-time.After(patient):
+	case <-time.After(faults.Patience):
 		t.Fatalf("%d runs, %d skipped", runs.Load(), log.infos.Load())
 	}
 }
@@ -81,8 +74,7 @@ func TestOnlyOne_TwoSchedulers(t *testing.T) {
 func TestOnlyOne_SkipsOrWaits(t *testing.T) {
 	s := redistest.Start(t)
 	m, other := manager(t, s), manager(t, s)
-	held, err := other.Lock(t.Context(), "a")
-	require.NoError(t, err)
+	held := faults.Take(t, other, "a")
 	var runs atomic.Int64
 	job := cron.FuncJob(func() { runs.Add(1) })
 
@@ -99,9 +91,9 @@ func TestOnlyOne_SkipsOrWaits(t *testing.T) {
 		defer close(waited)
 		OnlyOne(m, "a", Options{Logger: &log, Wait: true})(job).Run()
 	}()
-	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
 	require.Zero(t, runs.Load())
-	require.NoError(t, held.Unlock(t.Context()))
+	faults.Release(t, held)
 	<-waited
 	require.EqualValues(t, 1, runs.Load())
 	require.Zero(t, log.errors.Load())
@@ -114,12 +106,11 @@ func TestOnlyOne_TellsALoss(t *testing.T) {
 	var log lines
 	cause := make(chan error, 1)
 	OnlyOne(m, "a", Options{Logger: &log})(FuncJob(func(ctx context.Context) {
-		_, err := s.Do("DEL", "a")
-		require.NoError(t, err)
+		faults.Do(t, s, "DEL", "a")
 		select {
 		case <-ctx.Done():
 			cause <- context.Cause(ctx)
-		case <-time.After(patient):
+		case <-time.After(faults.Patience):
 			cause <- nil
 		}
 	})).Run()
@@ -127,12 +118,11 @@ func TestOnlyOne_TellsALoss(t *testing.T) {
 	require.EqualValues(t, 1, log.errors.Load())
 }
 
-// A job is not run while the server is away, and Options.Context ends a wait.
+// A job is not run if its lock can't be had, and Options.Context ends a wait.
 func TestOnlyOne_NotRun(t *testing.T) {
 	s := redistest.Start(t)
-	m, other := manager(t, s), manager(t, s)
-	_, err := other.Lock(t.Context(), "a")
-	require.NoError(t, err)
+	m := manager(t, s)
+	faults.Take(t, manager(t, s), "a")
 	job := cron.FuncJob(func() { t.Error("the job runs") })
 	var log lines
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +131,7 @@ func TestOnlyOne_NotRun(t *testing.T) {
 		defer close(waited)
 		OnlyOne(m, "a", Options{Logger: &log, Wait: true, Context: ctx})(job).Run()
 	}()
-	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
 	cancel()
 	<-waited
 	require.EqualValues(t, 1, log.infos.Load())
@@ -173,9 +163,7 @@ func TestOnlyOne_Panic(t *testing.T) {
 	m := manager(t, redistest.Start(t))
 	job := cron.FuncJob(func() { panic("boom") })
 	require.PanicsWithValue(t, "boom", OnlyOne(m, "a", Options{})(job).Run)
-	l, err := m.TryLock(t.Context(), "a")
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(t.Context()))
+	faults.Release(t, redistest.Must(m.TryLock(t.Context(), "a"))(t))
 }
 
 // With KeepFor the other processes skip the run also after the job has ended.
