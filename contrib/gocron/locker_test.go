@@ -9,25 +9,22 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
-	return m
+	return faults.Dial(t, s.Addr(), lockmgr.Options{})
 }
 
 // counted counts the runs that its locker refused because the lock was held.
@@ -85,7 +82,7 @@ func TestLocker_TwoSchedulers(t *testing.T) {
 	}
 	select {
 	case <-done:
-	case <-time.After(patient):
+	case <-time.After(faults.Patience):
 		t.Fatalf("%d runs, %d refused", runs.Load(), refused.Load())
 	}
 }
@@ -94,9 +91,7 @@ func TestLocker_TwoSchedulers(t *testing.T) {
 func TestLocker_Busy(t *testing.T) {
 	s := redistest.Start(t)
 	m, other := manager(t, s), manager(t, s)
-	held, err := other.Lock(t.Context(), "jobs:report")
-	require.NoError(t, err)
-
+	held := faults.Take(t, other, "jobs:report")
 	locker := NewLocker(m, Options{Prefix: "jobs:"})
 	l, err := locker.Lock(t.Context(), "report")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
@@ -105,26 +100,15 @@ func TestLocker_Busy(t *testing.T) {
 	// With MaxWait a scheduler waits.
 	waiting := make(chan error, 1)
 	go func() {
-		l, err := NewLocker(m, Options{Prefix: "jobs:", Lock: []lockmgr.LockOption{lockmgr.MaxWait(patient)}}).Lock(context.Background(), "report")
+		l, err := NewLocker(m, Options{Prefix: "jobs:", Lock: []lockmgr.LockOption{lockmgr.MaxWait(faults.Patience)}}).Lock(context.Background(), "report")
 		if err == nil {
 			err = l.Unlock(context.Background())
 		}
 		waiting <- err
 	}()
-	require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
-	require.NoError(t, held.Unlock(t.Context()))
+	faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
+	faults.Release(t, held)
 	require.NoError(t, <-waiting)
-}
-
-// A job that is not run because the server is away gets an error, too.
-func TestLocker_ServerAway(t *testing.T) {
-	s := redistest.Start(t)
-	m := manager(t, s)
-	s.Kill()
-	defer s.Restart() // so that the manager can close
-	l, err := NewLocker(m, Options{}).Lock(t.Context(), "report")
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-	require.True(t, l == nil)
 }
 
 // Three schedulers that start a job at different instants of an interval run it once per interval.
@@ -144,7 +128,7 @@ func TestLocker_OncePerInterval(t *testing.T) {
 		scheduler.Start()
 	}
 	begin := time.Now()
-	require.Eventually(t, func() bool { return runs.Load() >= 6 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return runs.Load() >= 6 })
 	require.GreaterOrEqual(t, time.Since(begin), 5*interval*9/10, "without KeepFor, six runs take two intervals")
 }
 
@@ -165,7 +149,7 @@ func run(t *testing.T, used *Locker, task gocron.Task, options ...gocron.JobOpti
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(patient):
+	case <-time.After(faults.Patience):
 		t.Fatal("the job has not run")
 		return nil
 	}
@@ -187,7 +171,7 @@ func TestTask_HasItsLock(t *testing.T) {
 	}
 	require.NoError(t, run(t, locker, locker.Task(func(context.Context) error { return nil }), gocron.WithName("report")))
 	require.NoError(t, run(t, locker, gocron.NewTask(func() {}), gocron.WithName("report")), "a task of gocron")
-	require.Eventually(t, func() bool { return m.Stats().Held == 0 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return m.Stats().Held == 0 })
 	require.Empty(t, locker.runs)
 }
 
@@ -283,15 +267,15 @@ func TestElector(t *testing.T) {
 		require.NoError(t, err)
 		scheduler.Start()
 		if i == 0 {
-			require.Eventually(t, leader.IsLeader, patient, time.Millisecond)
+			faults.Eventually(t, leader.IsLeader)
 		}
 	}
 	require.NoError(t, NewElector(leaders[0]).IsLeader(ctx))
 	require.ErrorIs(t, NewElector(leaders[1]).IsLeader(ctx), ErrNotLeader)
-	require.Eventually(t, func() bool { return ran[0].Load() >= 10 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return ran[0].Load() >= 10 })
 	require.Zero(t, ran[1].Load())
 	require.NoError(t, leaders[0].Resign(ctx))
-	require.Eventually(t, func() bool { return ran[1].Load() >= 10 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return ran[1].Load() >= 10 })
 	require.NoError(t, leaders[1].Resign(ctx))
 }
 
