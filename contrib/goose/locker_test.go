@@ -10,46 +10,36 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 func manager(t *testing.T, s *redistest.Server) *lockmgr.Manager {
 	t.Helper()
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{s.Addr()}}, lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: 1300 * time.Millisecond}) // a busy machine is no trouble
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		require.NoError(t, m.Close(ctx))
-	})
-	return m
+	return faults.Dial(t, s.Addr(), lockmgr.Options{Lease: 4 * time.Second, CommandTimeout: 1300 * time.Millisecond}) // a busy machine is no trouble
 }
 
 func open(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	require.NoError(t, err)
+	db := redistest.Must(sql.Open("sqlite", path))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }
 
 func provider(t *testing.T, db *sql.DB, locker *Locker, up func(ctx context.Context, tx *sql.Tx) error) *goose.Provider {
 	t.Helper()
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithLocker(locker),
-		goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: up}, nil)))
-	require.NoError(t, err)
-	return p
+	return redistest.Must(goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithLocker(locker),
+		goose.WithGoMigrations(goose.NewGoMigration(1, &goose.GoFunc{RunTx: up}, nil))))(t)
 }
 
 // Of two processes that start at once, one migrates. The other waits for it, and finds nothing to
@@ -64,7 +54,7 @@ func TestLocker_TwoProcesses(t *testing.T) {
 			t.Error("two migrations run")
 		}
 		defer running.Add(-1)
-		for deadline := time.Now().Add(patient); managers[0].Stats().Waiting+managers[1].Stats().Waiting == 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(faults.Patience); managers[0].Stats().Waiting+managers[1].Stats().Waiting == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Error("nobody waits")
 				break
@@ -96,11 +86,9 @@ func TestLocker_Loss(t *testing.T) {
 	s := redistest.Start(t)
 	m := manager(t, s)
 	p := provider(t, open(t, filepath.Join(t.TempDir(), "shop.db")), NewLocker(m, "migrations"), func(context.Context, *sql.Tx) error {
-		_, err := s.Do("DEL", "migrations")
-		for deadline := time.Now().Add(patient); err == nil && m.Stats().Losses == 0 && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
-		return err
+		faults.Do(t, s, "DEL", "migrations")
+		faults.Eventually(t, func() bool { return m.Stats().Losses == 1 })
+		return nil
 	})
 	_, err := p.Up(t.Context())
 	require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
@@ -110,13 +98,12 @@ func TestLocker_Loss(t *testing.T) {
 func TestLocker_Busy(t *testing.T) {
 	s := redistest.Start(t)
 	m, other := manager(t, s), manager(t, s)
-	held, err := other.Lock(t.Context(), "migrations")
-	require.NoError(t, err)
+	held := faults.Take(t, other, "migrations")
 	up := func(context.Context, *sql.Tx) error { t.Error("a migration runs"); return nil }
 	locker := NewLocker(m, "migrations", lockmgr.MaxWait(10*time.Millisecond))
-	_, err = provider(t, open(t, filepath.Join(t.TempDir(), "shop.db")), locker, up).Up(t.Context())
+	_, err := provider(t, open(t, filepath.Join(t.TempDir(), "shop.db")), locker, up).Up(t.Context())
 	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
-	require.NoError(t, held.Unlock(t.Context()))
+	faults.Release(t, held)
 	require.ErrorIs(t, locker.Unlock(t.Context(), nil), lockmgr.ErrNotHeld)
 }
 

@@ -61,7 +61,6 @@ var realSleeps = map[string]map[string]string{
 	"contrib/gocron": {"TestLocker_TwoSchedulers": "between two looks at a counter"},
 	"contrib/goose": {
 		"TestLocker_TwoProcesses": "between two looks at a counter",
-		"TestLocker_Loss":         "between two looks at a counter",
 	},
 	"contrib/otel": {"TestSpans": "a span has a length"},
 	"interop": {
