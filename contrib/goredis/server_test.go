@@ -2,19 +2,14 @@ package goredis
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,44 +17,37 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/faults"
+	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 // managerFor dials and closes the manager when t ends.
 func managerFor[O Options](t *testing.T, opt O) *lockmgr.Manager {
 	t.Helper()
-	m, err := Dial(opt, lockmgr.Options{RetryTime: 20 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, m.Close(context.Background())) })
+	m := redistest.Must(Dial(opt, lockmgr.Options{RetryTime: 20 * time.Second}))(t)
+	faults.CloseAtEnd(t, m)
 	return m
 }
 
 // requireLock takes and releases a lock.
 func requireLock(t *testing.T, m *lockmgr.Manager, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
-	defer cancel()
-	l, err := m.Lock(ctx, name)
-	require.NoError(t, err)
-	require.NoError(t, l.Unlock(ctx))
-}
-
-func do(t *testing.T, s *redistest.Server, args ...string) string {
-	t.Helper()
-	out, err := s.Do(args...)
-	require.NoError(t, err)
-	return out
+	faults.Release(t, faults.Take(t, m, name))
 }
 
 // A client of go-redis with the same options sees the lock: it is the same user and the same
 // database of the same server.
 func TestDial_SameUserAndDatabase(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
-	do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
+	faults.Do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
 	for name, protocol := range map[string]int{"RESP3": 0, "RESP2": 2} {
 		t.Run(name, func(t *testing.T) {
 			opt := &redis.Options{
@@ -70,14 +58,11 @@ func TestDial_SameUserAndDatabase(t *testing.T) {
 			client := redis.NewClient(&mine)
 			defer client.Close()
 			m := managerFor(t, opt)
-			l, err := m.Lock(t.Context(), "a")
-			require.NoError(t, err)
-			n, err := client.Exists(t.Context(), "a").Result()
-			require.NoError(t, err)
-			require.EqualValues(t, 1, n)
+			l := faults.Take(t, m, "a")
+			require.EqualValues(t, 1, redistest.Must(client.Exists(t.Context(), "a").Result())(t))
 
 			ours := 0
-			for line := range strings.Lines(do(t, s, "CLIENT", "LIST")) {
+			for line := range strings.Lines(faults.Do(t, s, "CLIENT", "LIST")) {
 				if strings.Contains(line, "name=orders-"+name+" ") {
 					ours++
 					require.Contains(t, line, " user=anna ")
@@ -88,14 +73,9 @@ func TestDial_SameUserAndDatabase(t *testing.T) {
 
 			// Another manager that waits is woken, with both protocols.
 			waiting := managerFor(t, opt).LockAsync("a")
-			require.Eventually(t, func() bool {
-				info, err := m.Inspect(t.Context(), "a")
-				return err == nil && info.Waiting > 0
-			}, patient, 5*time.Millisecond)
-			require.NoError(t, l.Unlock(t.Context()))
-			next, err := waiting.Await(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, next.Unlock(t.Context()))
+			faults.Eventually(t, func() bool { return redistest.Must(m.Inspect(t.Context(), "a"))(t).Waiting > 0 })
+			faults.Release(t, l)
+			faults.Release(t, faults.Await(t, waiting))
 		})
 	}
 	_, err := Dial(&redis.Options{Addr: s.Addr(), Username: "anna", Password: "wrong"}, lockmgr.Options{})
@@ -120,7 +100,7 @@ func TestDial_CredentialsRotate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Start(t).Unrestricted()
-			do(t, s, "ACL", "SETUSER", "anna", "on", ">first", "~*", "&*", "+@all")
+			faults.Do(t, s, "ACL", "SETUSER", "anna", "on", ">first", "~*", "&*", "+@all")
 			var password atomic.Value
 			password.Store("first")
 			opt := &redis.Options{Addr: s.Addr(), Password: "must not count"}
@@ -129,8 +109,8 @@ func TestDial_CredentialsRotate(t *testing.T) {
 			requireLock(t, m, "a")
 
 			password.Store("second")
-			do(t, s, "ACL", "SETUSER", "anna", "resetpass", ">second")
-			do(t, s, "CLIENT", "KILL", "USER", "anna")
+			faults.Do(t, s, "ACL", "SETUSER", "anna", "resetpass", ">second")
+			faults.Do(t, s, "CLIENT", "KILL", "USER", "anna")
 			requireLock(t, m, "a")
 		})
 	}
@@ -139,7 +119,7 @@ func TestDial_CredentialsRotate(t *testing.T) {
 // A user without a password logs in nowhere, as in go-redis.
 func TestDial_UserWithoutAPassword(t *testing.T) {
 	s := redistest.Start(t).Unrestricted()
-	do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
+	faults.Do(t, s, "ACL", "SETUSER", "anna", "on", ">secret", "~*", "&*", "+@all")
 	for name, opt := range map[string]*redis.Options{
 		"Username":            {Username: "anna"},
 		"unknown Username":    {Username: "nobody", Protocol: 2},
@@ -152,11 +132,9 @@ func TestDial_UserWithoutAPassword(t *testing.T) {
 			opt.Addr = s.Addr()
 			client := redis.NewClient(opt)
 			defer client.Close()
-			theirs, err := client.Do(t.Context(), "ACL", "WHOAMI").Text()
-			require.NoError(t, err)
-			require.Equal(t, "default", theirs)
+			require.Equal(t, "default", redistest.Must(client.Do(t.Context(), "ACL", "WHOAMI").Text())(t))
 			requireLock(t, managerFor(t, opt), "a")
-			require.NotContains(t, do(t, s, "CLIENT", "LIST"), "user=anna")
+			require.NotContains(t, faults.Do(t, s, "CLIENT", "LIST"), "user=anna")
 		})
 	}
 }
@@ -186,7 +164,7 @@ func TestDial_ProviderFails(t *testing.T) {
 	defer m.Close(context.Background())
 	requireLock(t, m, "a")
 	fails.Store(true)
-	do(t, s, "CLIENT", "KILL", "TYPE", "normal")
+	faults.Do(t, s, "CLIENT", "KILL", "TYPE", "normal")
 	_, err = m.Lock(t.Context(), "a")
 	requireTold(err)
 	_, err = Dial(opt, lockmgr.Options{})
@@ -196,10 +174,10 @@ func TestDial_ProviderFails(t *testing.T) {
 	require.NotContains(t, err.Error(), "listening")
 
 	fails.Store(false)
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		l, err := m.TryLock(t.Context(), "b")
 		return err == nil && l.Unlock(t.Context()) == nil
-	}, patient, 20*time.Millisecond)
+	})
 }
 
 // A dialer of the caller is asked for each connection, with the network and the address. Its
@@ -236,8 +214,10 @@ func TestDial_UnixSocket(t *testing.T) {
 // TLS is used when TLSConfig is set, also with the options that a client of go-redis has completed:
 // they have a Dialer, which does TLS itself.
 func TestDial_TLS(t *testing.T) {
-	s := redistest.Start(t)
-	addr, roots := terminateTLS(t, s.Addr())
+	web := httptest.NewTLSServer(nil) // it has a certificate
+	defer web.Close()
+	addr, roots := faultproxy.Start(t, redistest.Start(t).Addr(), faultproxy.WithTLS(web.TLS)).Addr(), x509.NewCertPool()
+	roots.AddCert(web.Certificate())
 	opt := &redis.Options{Addr: addr, TLSConfig: &tls.Config{RootCAs: roots}}
 	requireLock(t, managerFor(t, opt), "a")
 
@@ -253,11 +233,7 @@ func TestDial_TLS(t *testing.T) {
 }
 
 func TestDial_Cluster(t *testing.T) {
-	c := redistest.StartCluster(t, 3, 0)
-	var addrs []string
-	for _, node := range c.Nodes {
-		addrs = append(addrs, node.Addr())
-	}
+	addrs := redistest.StartCluster(t, 3, 0).Addrs()
 	for _, m := range []*lockmgr.Manager{
 		managerFor(t, &redis.ClusterOptions{Addrs: addrs}),
 		managerFor(t, &redis.UniversalOptions{Addrs: addrs}),
@@ -277,54 +253,4 @@ func TestDial_Sentinel(t *testing.T) {
 	} {
 		requireLock(t, m, "a")
 	}
-}
-
-// terminateTLS accepts TLS for a server that has none, until t ends.
-func terminateTLS(t *testing.T, server string) (addr string, roots *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	roots = x509.NewCertPool()
-	roots.AddCert(cert)
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-	})
-	require.NoError(t, err)
-
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			front, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { forward(front, server) })
-		}
-	})
-	// Managers are closed before, as they are made later.
-	t.Cleanup(func() { _ = ln.Close(); all.Wait() })
-	return ln.Addr().String(), roots
-}
-
-// forward copies between a connection and a new one to server until one ends.
-func forward(front net.Conn, server string) {
-	defer front.Close()
-	back, err := net.Dial("tcp", server)
-	if err != nil {
-		return
-	}
-	var done sync.WaitGroup
-	done.Go(func() { _, _ = io.Copy(back, front); _ = back.Close() })
-	_, _ = io.Copy(front, back)
-	_ = front.Close()
-	_ = back.Close()
-	done.Wait()
 }

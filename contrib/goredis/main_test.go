@@ -1,9 +1,0 @@
-package goredis
-
-import (
-	"testing"
-
-	"github.com/holdfast-go/holdfast/internal/leakcheck"
-)
-
-func TestMain(m *testing.M) { leakcheck.Main(m) }
