@@ -5,9 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/holdfast-go/holdfast/internal/faults/ends"
 	"github.com/holdfast-go/holdfast/lockmgr"
@@ -17,14 +14,11 @@ import (
 // hold time and a span, and each hold that was lost.
 func TestObserve_AllEnds(t *testing.T) {
 	ends.Each(t, func(t *testing.T, o *lockmgr.Options) func(*lockmgr.Manager, ends.Counts) {
-		spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()
-		telemetry, err := New(Options{Roots: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)),
-			MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
-		require.NoError(t, err)
+		telemetry, w := keeps(t, Options{Roots: true})
 		o.Observer = telemetry.Observe
 		return func(m *lockmgr.Manager, want ends.Counts) {
 			value := map[string]int{}
-			for name, v := range collect(t, reader) {
+			for name, v := range collect(t, w.reader) {
 				value[name] = int(v)
 			}
 			figures := ends.Counts{
@@ -38,7 +32,7 @@ func TestObserve_AllEnds(t *testing.T) {
 			require.EqualValues(t, m.Stats().Losses, want.Lost+want.Closed)
 
 			told := ends.Counts{Reentered: want.Reentered} // it has no wait
-			for _, s := range spans.GetSpans() {
+			for _, s := range w.spans.GetSpans() {
 				reason := attributes(s)["error.type"]
 				switch {
 				case s.Name == "lock wait" && s.Status.Code == codes.Error:

@@ -20,15 +20,16 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 // A world is a manager whose spans and metrics are kept.
 type world struct {
@@ -39,13 +40,20 @@ type world struct {
 	reader *sdkmetric.ManualReader
 }
 
-func newWorld(t *testing.T, o Options) *world {
+// keeps returns telemetry whose spans and metrics are kept in a world.
+func keeps(t *testing.T, o Options) (*Telemetry, *world) {
 	t.Helper()
-	w := &world{server: redistest.Start(t).Unrestricted(), spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
+	w := &world{spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
 	w.tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(w.spans))
 	o.TracerProvider, o.MeterProvider = w.tracer, sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))
-	telemetry, err := New(o)
-	require.NoError(t, err)
+	return redistest.Must(New(o))(t), w
+}
+
+func newWorld(t *testing.T, o Options) *world {
+	t.Helper()
+	telemetry, w := keeps(t, o)
+	w.server = redistest.Start(t).Unrestricted()
+	var err error
 	w.Manager, err = lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{w.server.Addr()}}, lockmgr.Options{
 		Lease: 900 * time.Millisecond, CommandTimeout: 100 * time.Millisecond, RetryTime: 300 * time.Millisecond, Observer: telemetry.Observe,
 	})
@@ -69,21 +77,16 @@ func TestSpans(t *testing.T) {
 	w := newWorld(t, Options{})
 	ctx, parent := w.tracer.Tracer("test").Start(t.Context(), "handler")
 	begin := time.Now()
-	l, err := w.Lock(ctx, "orders:1", lockmgr.Fenced())
-	require.NoError(t, err)
+	l := redistest.Must(w.Lock(ctx, "orders:1", lockmgr.Fenced()))(t)
 	time.Sleep(20 * time.Millisecond)
 	next := w.LockAsync("orders:1", lockmgr.TraceContext(ctx))
-	_, err = w.TryLock(ctx, "orders:1")
+	_, err := w.TryLock(ctx, "orders:1")
 	require.Error(t, err)
 	require.NoError(t, l.Unlock(ctx))
-	passed, err := next.Await(ctx)
-	require.NoError(t, err)
-	_, err = w.server.Do("DEL", "orders:1")
-	require.NoError(t, err)
+	passed := faults.Await(t, next)
+	faults.Do(t, w.server, "DEL", "orders:1")
 	<-passed.Lost()
-	quiet, err := w.Lock(t.Context(), "no span")
-	require.NoError(t, err)
-	require.NoError(t, quiet.Unlock(t.Context()))
+	faults.Release(t, faults.Take(t, w.Manager, "no span"))
 	parent.End()
 	require.NoError(t, w.Close(t.Context()))
 
@@ -156,16 +159,14 @@ func (f *figures) Stats() lockmgr.Stats { return lockmgr.Stats{Held: f.held} }
 
 // A manager that is watched no more is not kept, and a new one takes its place.
 func TestWatch_Stop(t *testing.T) {
-	reader := sdkmetric.NewManualReader()
-	telemetry, err := New(Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
-	require.NoError(t, err)
+	telemetry, w := keeps(t, Options{})
 	var all []weak.Pointer[figures]
 	for i := range 50 {
 		f := &figures{held: i + 1}
 		all = append(all, weak.Make(f))
 		stop, err := telemetry.Watch(f)
 		require.NoError(t, err)
-		require.EqualValues(t, i+1, collect(t, reader)["holdfast.lock.held"])
+		require.EqualValues(t, i+1, collect(t, w.reader)["holdfast.lock.held"])
 		stop()
 		stop()
 	}
@@ -173,17 +174,14 @@ func TestWatch_Stop(t *testing.T) {
 	for _, f := range all {
 		require.Nil(t, f.Value())
 	}
-	require.NotContains(t, collect(t, reader), "holdfast.lock.held")
+	require.NotContains(t, collect(t, w.reader), "holdfast.lock.held")
 	runtime.KeepAlive(telemetry)
 }
 
 // A hold has one span and one value of the histogram, whatever comes first: the loss, Close or the
 // unlock. It ends when the unlock was sent.
 func TestObserve_OneSpanForAHold(t *testing.T) {
-	spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()
-	telemetry, err := New(Options{Roots: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)),
-		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))})
-	require.NoError(t, err)
+	telemetry, w := keeps(t, Options{Roots: true})
 	at := time.Unix(1000, 0)
 	for _, e := range []lockmgr.Event{
 		lockmgr.EventLost{Name: "a", At: at, Held: time.Second, Err: fmt.Errorf("a: %w", lockmgr.ErrLeaseLost)},
@@ -194,12 +192,12 @@ func TestObserve_OneSpanForAHold(t *testing.T) {
 	} {
 		telemetry.Observe(e)
 	}
-	all := spans.GetSpans()
+	all := w.spans.GetSpans()
 	require.Len(t, all, 3)
 	require.Equal(t, "a: "+lockmgr.ErrLeaseLost.Error(), all[0].Status.Description)
 	require.Equal(t, at.Add(-3*time.Second), all[2].EndTime)
 	require.Equal(t, at.Add(-3*time.Second-time.Minute), all[2].StartTime)
-	figures := collect(t, reader)
+	figures := collect(t, w.reader)
 	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration"])
 	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration lost"])
 	require.EqualValues(t, 1, figures["holdfast.lock.hold.duration closed"])
@@ -207,28 +205,20 @@ func TestObserve_OneSpanForAHold(t *testing.T) {
 
 // A name may have any bytes. Exporters take UTF-8 only.
 func TestObserve_TextsAreUTF8(t *testing.T) {
-	spans, reader := tracetest.NewInMemoryExporter(), sdkmetric.NewManualReader()
-	telemetry, err := New(Options{Roots: true, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)),
-		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Class: func(name string) string { return name }})
-	require.NoError(t, err)
+	telemetry, w := keeps(t, Options{Roots: true, Class: func(name string) string { return name }})
 	telemetry.Observe(lockmgr.EventFailed{Name: "a\xff", Err: errors.New("b\xfe")})
-	all := spans.GetSpans()
+	all := w.spans.GetSpans()
 	require.Len(t, all, 1)
 	require.Equal(t, "a\uFFFD", attributes(all[0])["holdfast.lock.name"])
 	require.Equal(t, "b\uFFFD", all[0].Status.Description)
-	var found metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(t.Context(), &found))
-	waits := found.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64])
-	class, _ := waits.DataPoints[0].Attributes.Value("holdfast.lock.class")
-	require.Equal(t, "a\uFFFD", class.AsString())
+	require.Contains(t, collect(t, w.reader), "holdfast.lock.wait.duration a\uFFFD other")
 }
 
 // Names are left out if asked for, and spans without a parent are made if asked for.
 func TestSpans_Options(t *testing.T) {
 	w := newWorld(t, Options{HideNames: true, Roots: true})
-	l, err := w.Lock(t.Context(), "secret")
-	require.NoError(t, err)
-	_, err = w.TryLock(t.Context(), "secret")
+	l := faults.Take(t, w.Manager, "secret")
+	_, err := w.TryLock(t.Context(), "secret")
 	require.Error(t, err)
 	require.NoError(t, l.Unlock(t.Context()))
 	require.NoError(t, w.Close(t.Context()))
@@ -246,15 +236,13 @@ func TestMetrics(t *testing.T) {
 	w := newWorld(t, Options{Class: func(string) string { return "c" }})
 	ctx := t.Context()
 	owner := w.NewOwner()
-	l, err := w.Lock(ctx, "secret", lockmgr.AsOwner(owner))
-	require.NoError(t, err)
-	_, err = w.Lock(ctx, "secret", lockmgr.AsOwner(owner))
-	require.NoError(t, err)
-	_, err = w.TryLock(ctx, "secret")
+	l := faults.Take(t, w.Manager, "secret", lockmgr.AsOwner(owner))
+	faults.Take(t, w.Manager, "secret", lockmgr.AsOwner(owner))
+	_, err := w.TryLock(ctx, "secret")
 	require.Error(t, err)
-	require.Eventually(t, func() bool { return w.Stats().Renewals > 0 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return w.Stats().Renewals > 0 })
 	waiting := w.LockAsync("secret")
-	require.Eventually(t, func() bool { return w.Stats().Waiting == 1 }, patient, time.Millisecond)
+	faults.Eventually(t, func() bool { return w.Stats().Waiting == 1 })
 
 	now := collect(t, w.reader)
 	require.EqualValues(t, 1, now["holdfast.lock.held"])
