@@ -3,10 +3,10 @@ package holdfastprom
 import (
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults/ends"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -14,16 +14,11 @@ import (
 // each hold that was lost.
 func TestMetrics_AllEnds(t *testing.T) {
 	ends.Each(t, func(t *testing.T, o *lockmgr.Options) func(*lockmgr.Manager, ends.Counts) {
-		metrics, err := New(Options{Class: BeforeColon})
-		require.NoError(t, err)
+		metrics := redistest.Must(New(Options{Class: BeforeColon}))(t)
 		o.Observer = metrics.Observe
 		return func(m *lockmgr.Manager, want ends.Counts) {
-			registry := prometheus.NewPedanticRegistry()
-			require.NoError(t, registry.Register(metrics))
-			families, err := registry.Gather()
-			require.NoError(t, err)
 			value := map[string]int{}
-			for _, f := range families {
+			for _, f := range redistest.Must(registered(t, metrics).Gather())(t) {
 				for _, s := range f.Metric {
 					key := f.GetName()
 					for _, l := range s.Label {

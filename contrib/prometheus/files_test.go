@@ -10,21 +10,18 @@ import (
 	"testing"
 
 	"github.com/VictoriaMetrics/metricsql"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // known are the metrics of a manager that has gone through everything, with the values of their
 // labels.
 func known(t *testing.T) map[string]map[string][]string {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(busy(t)))
-	families, err := registry.Gather()
-	require.NoError(t, err)
 	all := map[string]map[string][]string{}
-	for _, f := range families {
+	for _, f := range redistest.Must(registered(t, busy(t)).Gather())(t) {
 		labels := map[string][]string{"job": nil, "instance": nil} // Prometheus adds these
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
@@ -175,15 +172,9 @@ func TestAlerts(t *testing.T) {
 // Counters of the only class are there at zero before anything has happened, so that a rule sees
 // the first increase.
 func TestNew_CountsFromZero(t *testing.T) {
-	m, err := New(Options{})
-	require.NoError(t, err)
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(m.losses))
-	require.NoError(t, registry.Register(m.failures))
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	m := redistest.Must(New(Options{}))(t)
 	counted := 0
-	for _, f := range families {
+	for _, f := range redistest.Must(registered(t, m.losses, m.failures).Gather())(t) {
 		for _, series := range f.Metric {
 			require.Zero(t, series.Counter.GetValue())
 			counted++

@@ -10,32 +10,26 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/leakcheck"
+	"github.com/holdfast-go/holdfast/internal/readme"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patient is longer than any step takes on a busy machine.
-const patient = time.Minute
+func TestReadme_CodeIsInTheExample(t *testing.T) { readme.Check(t) }
 
 func watched(t *testing.T, addr string, o Options, lo lockmgr.Options) (*lockmgr.Manager, *Metrics) {
 	t.Helper()
-	metrics, err := New(o)
-	require.NoError(t, err)
+	metrics := redistest.Must(New(o))(t)
 	lo.Observer = metrics.Observe
-	m, err := lockmgr.Dial(rueidis.ClientOption{InitAddress: []string{addr}}, lo)
-	require.NoError(t, err)
+	m := redistest.Must(lockmgr.DialURL("redis://"+addr, lo))(t)
 	metrics.Watch(m)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		defer cancel()
-		_ = m.Close(ctx)
-	})
+	t.Cleanup(func() { _ = m.Close(faults.Patient(t)) })
 	return m, metrics
 }
 
@@ -48,11 +42,9 @@ func busy(t *testing.T) *Metrics {
 		Lease: 900 * time.Millisecond, CommandTimeout: 100 * time.Millisecond, RetryTime: 300 * time.Millisecond,
 	})
 	owner := m.NewOwner()
-	l, err := m.Lock(ctx, "orders:1", lockmgr.AsOwner(owner))
-	require.NoError(t, err)
-	again, err := m.Lock(ctx, "orders:1", lockmgr.AsOwner(owner))
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx, "orders:1")
+	l := faults.Take(t, m, "orders:1", lockmgr.AsOwner(owner))
+	again := faults.Take(t, m, "orders:1", lockmgr.AsOwner(owner))
+	_, err := m.TryLock(ctx, "orders:1")
 	require.ErrorIs(t, err, lockmgr.ErrNotAcquired)
 	_, err = m.Lock(ctx, "orders:1", lockmgr.MaxWait(time.Millisecond))
 	require.ErrorIs(t, err, lockmgr.ErrWaitTimeout)
@@ -69,27 +61,23 @@ func busy(t *testing.T) *Metrics {
 	_, err = m.Lock(ctx, "orders:1", lockmgr.Shared())
 	require.ErrorIs(t, err, lockmgr.ErrKind)
 	next := m.LockAsync("orders:1")
-	require.NoError(t, again.Unlock(ctx))
-	require.NoError(t, l.Unlock(ctx))
-	passed, err := next.Await(ctx)
-	require.NoError(t, err)
+	faults.Release(t, again, l)
+	passed := faults.Await(t, next)
 
 	// A renewal, a loss, a server that does not answer, and what is still held at the end.
-	require.Eventually(t, func() bool { return m.Stats().Renewals > 0 }, patient, time.Millisecond)
-	_, err = s.Do("DEL", "orders:1")
-	require.NoError(t, err)
+	faults.Eventually(t, func() bool { return m.Stats().Renewals > 0 })
+	faults.Do(t, s, "DEL", "orders:1")
 	<-passed.Lost()
-	held, err := m.Lock(ctx, "stock:1")
-	require.NoError(t, err)
+	held := faults.Take(t, m, "stock:1")
 	s.Freeze()
 	_, err = m.Lock(ctx, "stock:2")
 	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
 	<-held.Lost()
 	s.Thaw()
-	require.Eventually(t, func() bool {
+	faults.Eventually(t, func() bool {
 		_, err = m.Lock(ctx, "plain")
 		return err == nil
-	}, patient, 10*time.Millisecond)
+	})
 	require.NoError(t, m.Close(ctx))
 	return metrics
 }
@@ -97,12 +85,8 @@ func busy(t *testing.T) *Metrics {
 // What a manager goes through is counted, by class and reason.
 func TestMetrics_CountWhatHappens(t *testing.T) {
 	metrics := busy(t)
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(metrics))
 	value := func(name string, labels ...string) float64 {
-		families, err := registry.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
+		for _, f := range redistest.Must(registered(t, metrics).Gather())(t) {
 			if f.GetName() != name {
 				continue
 			}
@@ -145,7 +129,7 @@ func TestMetrics_CountWhatHappens(t *testing.T) {
 	require.Zero(t, value("holdfast_requests_waiting"))
 	require.Zero(t, value("holdfast_events_dropped_total"))
 
-	problems, err := testutil.GatherAndLint(registry)
+	problems, err := testutil.CollectAndLint(metrics)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 }
@@ -157,10 +141,9 @@ func TestMetrics_TwoManagers(t *testing.T) {
 	for i := range 2 {
 		m, metrics := watched(t, s.Addr(), Options{Manager: fmt.Sprint(i)}, lockmgr.Options{})
 		require.NoError(t, registry.Register(metrics))
-		l, err := m.Lock(t.Context(), fmt.Sprint(i))
-		require.NoError(t, err)
+		l := faults.Take(t, m, fmt.Sprint(i))
 		waiting := m.LockAsync(fmt.Sprint(i))
-		require.Eventually(t, func() bool { return m.Stats().Waiting == 1 }, patient, time.Millisecond)
+		faults.Eventually(t, func() bool { return m.Stats().Waiting == 1 })
 		t.Cleanup(func() { waiting.Cancel(); _ = l.Unlock(context.Background()) })
 	}
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
@@ -173,45 +156,46 @@ holdfast_locks_held{manager="1"} 1
 holdfast_requests_waiting{manager="0"} 1
 holdfast_requests_waiting{manager="1"} 1
 `), "holdfast_locks_held", "holdfast_requests_waiting"))
-	same, err := New(Options{Manager: "0"})
-	require.NoError(t, err)
-	require.Error(t, registry.Register(same))
+	require.Error(t, registry.Register(redistest.Must(New(Options{Manager: "0"}))(t)))
 }
 
 // However many names there are, the number of series is bounded, and no name is a label unless the
 // user chose so.
 func TestMetrics_BoundedSeries(t *testing.T) {
-	count := func(m *Metrics) int { return testutil.CollectAndCount(m) }
-	m, err := New(Options{})
-	require.NoError(t, err)
+	m := redistest.Must(New(Options{}))(t)
 	for i := range 1000 {
 		m.Observe(lockmgr.EventGranted{Name: fmt.Sprint("secret", i)})
 	}
-	one := count(m)
+	one := testutil.CollectAndCount(m)
 	require.Less(t, one, 40)
 	for _, f := range gather(t, m) {
 		require.NotContains(t, f, "secret")
 	}
-	m, err = New(Options{Class: func(name string) string { return name }, MaxClasses: 3})
-	require.NoError(t, err)
+	m = redistest.Must(New(Options{Class: func(name string) string { return name }, MaxClasses: 3}))(t)
 	for i := range 1000 {
 		m.Observe(lockmgr.EventGranted{Name: fmt.Sprint("n", i)})
 	}
 	m.Observe(lockmgr.EventGranted{Name: "other"})
-	require.Less(t, count(m), 4*one)
+	require.Less(t, testutil.CollectAndCount(m), 4*one)
 	require.EqualValues(t, 998, testutil.ToFloat64(m.grants.WithLabelValues(OtherClass, "server")))
 	require.EqualValues(t, 1, testutil.ToFloat64(m.grants.WithLabelValues("n2", "server")))
 	m.Observe(lockmgr.EventGranted{Name: "\xff"})
 	gather(t, m)
 }
 
-func gather(t *testing.T, c prometheus.Collector) (all []string) {
+// registered returns a registry with collectors.
+func registered(t *testing.T, all ...prometheus.Collector) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(c))
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
+	for _, c := range all {
+		require.NoError(t, registry.Register(c))
+	}
+	return registry
+}
+
+func gather(t *testing.T, c prometheus.Collector) (all []string) {
+	t.Helper()
+	for _, f := range redistest.Must(registered(t, c).Gather())(t) {
 		all = append(all, f.String())
 	}
 	return all
@@ -250,8 +234,7 @@ func TestReasons(t *testing.T) {
 
 // An event allocates nothing.
 func TestObserve_AllocatesNothing(t *testing.T) {
-	m, err := New(Options{Class: BeforeColon})
-	require.NoError(t, err)
+	m := redistest.Must(New(Options{Class: BeforeColon}))(t)
 	var granted, unlocked, command lockmgr.Event = lockmgr.EventGranted{Name: "orders:42"}, lockmgr.EventUnlocked{Name: "orders:42"}, lockmgr.EventCommand{}
 	m.Observe(granted)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -273,8 +256,7 @@ func BenchmarkObserve(b *testing.B) {
 
 // A hold that was lost before its unlock ended with its loss, and counts once.
 func TestObserve_LossBeforeUnlock(t *testing.T) {
-	m, err := New(Options{})
-	require.NoError(t, err)
+	m := redistest.Must(New(Options{}))(t)
 	m.Observe(lockmgr.EventLost{Name: "a", Err: lockmgr.ErrLeaseLost})
 	m.Observe(lockmgr.EventUnlocked{Name: "a", Err: lockmgr.ErrLeaseLost})
 	m.Observe(lockmgr.EventUnlocked{Name: "a", Err: lockmgr.ErrClosed})
