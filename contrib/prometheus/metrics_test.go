@@ -171,7 +171,8 @@ func TestMetrics_BoundedSeries(t *testing.T) {
 	for _, f := range gather(t, m) {
 		require.NotContains(t, f, "secret")
 	}
-	m = redistest.Must(New(Options{Class: func(name string) string { return name }, MaxClasses: 3}))(t)
+	name := func(name string) string { return name }
+	m = redistest.Must(New(Options{Class: name, MaxClasses: 3}))(t)
 	for i := range 1000 {
 		m.Observe(lockmgr.EventGranted{Name: fmt.Sprint("n", i)})
 	}
@@ -179,8 +180,10 @@ func TestMetrics_BoundedSeries(t *testing.T) {
 	require.Less(t, testutil.CollectAndCount(m), 4*one)
 	require.EqualValues(t, 998, testutil.ToFloat64(m.grants.WithLabelValues(OtherClass, "server")))
 	require.EqualValues(t, 1, testutil.ToFloat64(m.grants.WithLabelValues("n2", "server")))
+
+	m = redistest.Must(New(Options{Class: name}))(t)
 	m.Observe(lockmgr.EventGranted{Name: "\xff"})
-	gather(t, m)
+	require.EqualValues(t, 1, testutil.ToFloat64(m.grants.WithLabelValues("\uFFFD", "server")))
 }
 
 // registered returns a registry with collectors.
