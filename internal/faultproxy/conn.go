@@ -264,9 +264,6 @@ func (c *Conn) reply(frame []byte) {
 		return
 	}
 	switch what := e.rule.does(); what {
-	case loseReply:
-		e.rule.fire()
-		return
 	case loseReplyAndCut, blackHoleReply:
 		_ = c.toClient.Flush()
 		if what == blackHoleReply {
@@ -276,19 +273,11 @@ func (c *Conn) reply(frame []byte) {
 		}
 		e.rule.fire()
 		return
-	case duplicateReply:
-		_, _ = c.toClient.Write(frame)
-		defer e.rule.fire()
 	case editReply:
 		frame = e.rule.edit(e.cmd, frame)
 		defer e.rule.fire()
 	}
 	_, _ = c.toClient.Write(frame)
-	if e.rule.does() == cutAfterReply && last {
-		_ = c.toClient.Flush()
-		c.Cut()
-		e.rule.fire()
-	}
 }
 
 // match finds the command that a frame answers, if one does, and tells whether that is all of the

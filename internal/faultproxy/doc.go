@@ -41,25 +41,16 @@
 //	CutAfterCommand    it breaks once the command is sent; the command does run,
 //	                   its reply is dropped
 //	LoseReplyAndCut    it breaks when the reply comes: the command has run
-//	CutAfterReply      it breaks behind the reply
-//	HoldCommand        the command waits until the rule is released
 //	HoldReply          the reply waits until the rule is released
-//	DelayCommand       the command waits for a time
+//	DelayCommand       the command waits for a time, or until the rule is released
 //	HoldBack           the command and all that follow are kept until the client
 //	                   has given the connection up, and run after that
 //	DelayReply         the reply waits for a time
 //	BlackHole          the command and all that follows vanish, both ways
 //	BlackHoleReply     the command runs, its reply and all that follows vanish
 //	RepeatCommand      the server gets it twice, the client gets one reply
-//	LoseReply          the reply is missing, the next ones come
-//	DuplicateReply     the reply comes twice
-//	EditReply          another reply comes in its place
+//	EditReply          another reply comes in its place, or none
 //	Observe            nothing happens, but it is counted
-//
-// LoseReply and DuplicateReply do what no TCP connection does: replies have no numbers, so a client
-// takes each for the answer to the wrong command from then on, and can't know. They are here for
-// those who want to see what their client does then. The loss that happens in real life is
-// LoseReplyAndCut.
 //
 // # Faults of connections
 //

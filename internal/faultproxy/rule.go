@@ -63,12 +63,6 @@ func (m Match) Where(f func(Cmd) bool) Match {
 // OnConn matches on one connection only.
 func (m Match) OnConn(c *Conn) Match { return m.Where(func(cmd Cmd) bool { return cmd.Conn == c }) }
 
-// OnPubSub matches on connections that have sent a SUBSCRIBE or one of its kin, from that command
-// on; with false, on the others.
-func (m Match) OnPubSub(yes bool) Match {
-	return m.Where(func(cmd Cmd) bool { return cmd.Conn.PubSub() == yes })
-}
-
 // Nth chooses the n-th match only, counted from 1 when the rule is made.
 func (m Match) Nth(n int) Match { m.nth = n; return m }
 
@@ -115,14 +109,11 @@ const (
 	cutBefore
 	cutAfterCommand
 	loseReplyAndCut
-	cutAfterReply
 	waitCommand
 	waitReply
 	blackHole
 	blackHoleReply
 	repeatCommand
-	loseReply
-	duplicateReply
 	editReply
 	holdBack
 )
@@ -148,12 +139,6 @@ func (f Fault) CutAfterCommand() *Rule { return f.rule(&Rule{what: cutAfterComma
 // LoseReplyAndCut breaks the connection in place of the reply.
 func (f Fault) LoseReplyAndCut() *Rule { return f.rule(&Rule{what: loseReplyAndCut}) }
 
-// CutAfterReply breaks the connection behind the reply.
-func (f Fault) CutAfterReply() *Rule { return f.rule(&Rule{what: cutAfterReply}) }
-
-// HoldCommand keeps the command, and what follows it, until Release.
-func (f Fault) HoldCommand() *Rule { return f.DelayCommand(-1) }
-
 // HoldReply keeps the reply, and what follows it, until Release.
 func (f Fault) HoldReply() *Rule { return f.DelayReply(-1) }
 
@@ -174,14 +159,8 @@ func (f Fault) BlackHoleReply() *Rule { return f.rule(&Rule{what: blackHoleReply
 // RepeatCommand sends the command twice, and drops the second reply.
 func (f Fault) RepeatCommand() *Rule { return f.rule(&Rule{what: repeatCommand}) }
 
-// LoseReply drops the reply. The client is out of step from there on.
-func (f Fault) LoseReply() *Rule { return f.rule(&Rule{what: loseReply}) }
-
-// DuplicateReply sends the reply twice. The client is out of step from there on.
-func (f Fault) DuplicateReply() *Rule { return f.rule(&Rule{what: duplicateReply}) }
-
-// EditReply sends what edit returns in place of the reply. It runs on a goroutine of the proxy, and
-// must not block.
+// EditReply sends what edit returns in place of the reply, which may be nothing. It runs on a
+// goroutine of the proxy, and must not block.
 func (f Fault) EditReply(edit func(cmd Cmd, reply []byte) []byte) *Rule {
 	return f.rule(&Rule{what: editReply, edit: edit})
 }
