@@ -152,12 +152,11 @@ func TestKinds_WatchdogsOutlastWaiters(t *testing.T) {
 			holder.lock(t, byJava)
 			ours, theirs := startWait(t, m, byJava, goOptions[p.waits]...), waiter.send(t, "lock", byGo)
 			goRecord, javaRecord := recordOf(p.holds, l.HolderID()), recordOf(p.holds, holder.owner(t))
-			// The passing of time is what is tested.
-			for end := time.Now().Add(leases * lease); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			throughout(leases*lease, func() {
 				require.Equal(t, goRecord, w.record(t, byGo))
 				require.Equal(t, javaRecord, w.record(t, byJava))
 				require.False(t, ours.over() || theirs.answered())
-			}
+			})
 			require.True(t, l.Valid())
 			unlock(t, l)
 			holder.unlock(t, byJava)

@@ -92,11 +92,10 @@ func TestPermits_GoRenewsWhileJavaWaits(t *testing.T) {
 		p, a := w.manager(t, withLease(lease)).Permits(name, 2), w.open(t, request{}).thread("a").permits()
 		l := take(t, p, 2)
 		waiting := w.startJavaTake(t, a, name, 1)
-		// The passing of time is what is tested.
-		for end := time.Now().Add(leases * lease); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		throughout(leases*lease, func() {
 			require.Len(t, inspect(t, p).Taken, 2)
 			require.False(t, waiting.answered())
-		}
+		})
 		require.True(t, l.Valid())
 		unlock(t, l)
 		a.release(t, name, waiting.permitIDs(t)...)

@@ -27,15 +27,14 @@ func TestReadWrite_WatchdogsOutlastWaiters(t *testing.T) {
 		a.lockFor(t, fixed, (leases+1)*lease)
 		locks := []*lockmgr.Lock{lock(t, g, both, reading), lock(t, g, fixed, reading)}
 		theirs, ours := w.startJavaSleep(t, writer, both), other.startRefused(t, fixed, writing)
-		// The passing of time is what is tested.
-		for end := time.Now().Add(leases * lease); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		throughout(leases*lease, func() {
 			for i, name := range []string{both, fixed} {
 				require.Equal(t, rwRecord("read", locks[i].HolderID(), a.owner(t)), w.record(t, name))
 				w.requireKept(t, name, locks[i].HolderID())
 				w.requireKept(t, name, a.owner(t))
 			}
 			require.False(t, theirs.answered() || ours.over())
-		}
+		})
 		for _, l := range locks {
 			require.True(t, l.Valid())
 		}

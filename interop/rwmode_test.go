@@ -105,10 +105,9 @@ func TestReadWrite_JavaDowngradeAfterALease(t *testing.T) {
 		a := w.open(t, request{Watchdog: lease.Milliseconds()}).thread("a")
 		a.writes().lock(t, name)
 		a.reads().lock(t, name)
-		// The passing of time is what is tested.
-		for end := time.Now().Add(lease * 3 / 2); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		throughout(lease*3/2, func() {
 			g.refuses(t, name, reading)
-		}
+		})
 		_, own := w.lives(t, name, a.owner(t))
 		require.Equal(t, w.version == oldest, own < 0)
 		a.writes().unlock(t, name)

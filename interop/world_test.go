@@ -186,6 +186,15 @@ func eventually(t testing.TB, cond func() bool, what func() string) {
 	}
 }
 
+// throughout looks again and again until d has passed, which is what is tested.
+func throughout(d time.Duration, look func()) {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-pause.C {
+		look()
+	}
+}
+
 // background is the context of the tests' own commands.
 var background = context.Background()
 

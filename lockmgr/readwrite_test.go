@@ -191,6 +191,38 @@ func TestReadWrite_WriterThatGaveUp(t *testing.T) {
 	}
 }
 
+// A try to read is never refused while only readers of its own process have the name, or ask for
+// it: not while a command is under way, and not when they have had the name for so long that a
+// process which is not known gets a chance.
+func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
+	for _, tt := range []struct {
+		readers, rounds int
+		hold, delay     time.Duration
+	}{{8, 500, 100 * time.Microsecond, 0}, {8, 500, 5 * milli, 0}, {8, 500, 50 * milli, 0}, {2, 1000, 4 * milli, 2 * milli}, {3, 1000, 4 * milli, 10 * milli}} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, n := w.manager(lockmgr.Options{})
+			n.delay.Store(int64(tt.delay))
+			hold := tt.hold
+			var wg sync.WaitGroup
+			for i := range tt.readers {
+				wg.Go(func() {
+					lengths := rand.New(rand.NewPCG(uint64(i), 0))
+					for range tt.rounds {
+						ask := mustTryLock
+						if i == 2 && tt.delay > 0 { // this one waits
+							ask = mustLock
+						}
+						l := ask(t, m, "doc", lockmgr.Shared())
+						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
+						mustUnlock(t, l)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
 // A reader that waits for a writer of another process waits for those for whom the writer waits. The
 // manager learns of the writer before or after the requests. Each reader has a single lock or a set.
 func TestReadWrite_DeadlockThroughAWriterElsewhere(t *testing.T) {
@@ -279,36 +311,4 @@ func TestReadWrite_NoDeadlockBehindATry(t *testing.T) {
 		mustUnlock(t, mustLock(t, m, "doc", lockmgr.Shared(), lockmgr.AsOwner(o)), set)
 		require.ErrorIs(t, errOf(try.Result()), lockmgr.ErrNotAcquired)
 	})
-}
-
-// A try to read is never refused while only readers of its own process have the name, or ask for
-// it: not while a command is under way, and not when they have had the name for so long that a
-// process which is not known gets a chance.
-func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
-	for _, tt := range []struct {
-		readers, rounds int
-		hold, delay     time.Duration
-	}{{8, 500, 100 * time.Microsecond, 0}, {8, 500, 5 * milli, 0}, {8, 500, 50 * milli, 0}, {2, 1000, 4 * milli, 2 * milli}, {3, 1000, 4 * milli, 10 * milli}} {
-		bubble(t, func(t *testing.T, w *scene) {
-			m, n := w.manager(lockmgr.Options{})
-			n.delay.Store(int64(tt.delay))
-			hold := tt.hold
-			var wg sync.WaitGroup
-			for i := range tt.readers {
-				wg.Go(func() {
-					lengths := rand.New(rand.NewPCG(uint64(i), 0))
-					for range tt.rounds {
-						ask := mustTryLock
-						if i == 2 && tt.delay > 0 { // this one waits
-							ask = mustLock
-						}
-						l := ask(t, m, "doc", lockmgr.Shared())
-						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
-						mustUnlock(t, l)
-					}
-				})
-			}
-			wg.Wait()
-		})
-	}
 }

@@ -59,12 +59,7 @@ func TestStorage_OneCertificateForTwoProcesses(t *testing.T) {
 	key := redistest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	managers := []*lockmgr.Manager{manager(t, s), manager(t, s)}
 	ca := &issuer{key: key, wait: func() {
-		for end := time.Now().Add(faults.Patience); managers[0].Stats().Waiting+managers[1].Stats().Waiting == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Error("nobody waits")
-				return
-			}
-		}
+		faults.Eventually(t, func() bool { return managers[0].Stats().Waiting+managers[1].Stats().Waiting > 0 }, "nobody waits")
 	}}
 	files := &certmagic.FileStorage{Path: t.TempDir()}
 	var all sync.WaitGroup

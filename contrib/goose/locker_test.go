@@ -54,12 +54,7 @@ func TestLocker_TwoProcesses(t *testing.T) {
 			t.Error("two migrations run")
 		}
 		defer running.Add(-1)
-		for deadline := time.Now().Add(faults.Patience); managers[0].Stats().Waiting+managers[1].Stats().Waiting == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Error("nobody waits")
-				break
-			}
-		}
+		faults.Eventually(t, func() bool { return managers[0].Stats().Waiting+managers[1].Stats().Waiting > 0 }, "nobody waits")
 		_, err := tx.ExecContext(ctx, "CREATE TABLE orders (id INTEGER)")
 		return err
 	}
