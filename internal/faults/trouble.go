@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,10 +99,9 @@ func config(name, value string) func(testing.TB, *redistest.Server) {
 	return func(t testing.TB, s *redistest.Server) { Do(t, s, "CONFIG", "SET", name, value) }
 }
 
-// becomeReplica makes the server a replica of a server that is not there.
-func becomeReplica(t testing.TB, s *redistest.Server) {
-	Do(t, s, "REPLICAOF", "127.0.0.1", ClosedPort(t))
-}
+// becomeReplica makes the server a replica of a server that is not there. A port that is free may
+// be that of the next test's server. Port 1 never is.
+func becomeReplica(t testing.TB, s *redistest.Server) { Do(t, s, "REPLICAOF", "127.0.0.1", "1") }
 
 func becomePrimary(t testing.TB, s *redistest.Server) { Do(t, s, "REPLICAOF", "NO", "ONE") }
 
@@ -124,14 +122,4 @@ func awaitRefusal(t testing.TB, s *redistest.Server, prefix string) {
 		_, err := s.Do("GET", "x")
 		return err != nil && strings.HasPrefix(err.Error(), prefix)
 	})
-}
-
-// ClosedPort returns a port that nobody listens on.
-func ClosedPort(t testing.TB) string {
-	t.Helper()
-	l := redistest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
 }
