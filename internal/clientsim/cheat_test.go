@@ -152,8 +152,14 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 		{"promise8c", func(w *world, h *hold) { w.book.promise8c() }},
 		{"promise8c", func(w *world, h *hold) { w.book.idle() }},
 		{"promise3a", func(w *world, h *hold) { w.book.inspected(h.name, []*hold{h}, nil) }},
-		{"promise13a", func(w *world, h *hold) { w.book.promise13a(h.request, lockmgr.ErrOverloaded) }},
+		{"promise13a", func(w *world, h *hold) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.book.promise13a(h.request, lockmgr.ErrOverloaded)
+		}},
 		{"promise4", func(w *world, h *hold) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.book.ids[h.lock.HolderID()] = &hold{request: &request{m: h.m, ask: ask{name: "another"}}, lock: h.lock}
 			w.book.promise4(h, false)
 		}},
@@ -164,7 +170,11 @@ func TestOracles_NoticeWhatNoServerCauses(t *testing.T) {
 			w.mu.Unlock()
 			w.pause(2*w.set.lease + 5*sec)
 		}},
-		{"promise13b", func(w *world, h *hold) { w.book.promise13b(h.request, nil) }},
+		{"promise13b", func(w *world, h *hold) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.book.promise13b(h.request, nil)
+		}},
 	} {
 		t.Run(c.oracle, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
