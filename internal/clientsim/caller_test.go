@@ -641,7 +641,7 @@ func (w *world) planCrowd(r *rand.Rand) {
 		w.crowded = time.Now().Add(lasts + w.recovery + 20*sec)
 		w.mu.Unlock()
 		for i := range n {
-			a := ask{name: fmt.Sprintf("crowd%d", i), kind: plain, wait: -1}
+			a := ask{name: fmt.Sprintf(prefix+"crowd%d", i), kind: plain, wait: -1}
 			q := w.book.ask(m, mgr, a)
 			f := q.async(mgr)
 			w.calls.Add(1)
