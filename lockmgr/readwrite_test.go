@@ -202,7 +202,6 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 		bubble(t, func(t *testing.T, w *scene) {
 			m, n := w.manager(lockmgr.Options{})
 			n.delay.Store(int64(tt.delay))
-			hold := tt.hold
 			var wg sync.WaitGroup
 			for i := range tt.readers {
 				wg.Go(func() {
@@ -213,7 +212,7 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 							ask = mustLock
 						}
 						l := ask(t, m, "doc", lockmgr.Shared())
-						time.Sleep(time.Duration(lengths.Int64N(int64(hold))))
+						time.Sleep(time.Duration(lengths.Int64N(int64(tt.hold))))
 						mustUnlock(t, l)
 					}
 				})

@@ -243,6 +243,9 @@ func (b *book) leave(q *request, granted bool) {
 	}
 	b.remove(q)
 	q.end = q.told
+	if p := b.of(q.name); granted && b.managers[q.mgr].closing { // a Close keeps what no cancel has given back yet
+		p.keptMost = later(p.keptMost, q.end.Add(q.keepFor))
+	}
 }
 
 // mayDrop notes a request of an All or Any. What drops its lock unlocks it, so KeepFor keeps the
