@@ -46,7 +46,7 @@ func TestFair_PassesInMemory(t *testing.T) {
 	s := redistest.Start(t)
 	m := dial(t, s.Addr(), lockmgr.Options{})
 	first := mustLock(t, m, "f", lockmgr.Fair())
-	var got []int // callbacks are the only ones to write
+	var got []int // of callbacks, each of which appends before it unlocks
 	var left sync.WaitGroup
 	left.Add(many)
 	for i := range many {

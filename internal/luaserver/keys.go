@@ -2,7 +2,6 @@ package luaserver
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -86,32 +85,6 @@ func (k *Keyspace) Fields(key string) []Field {
 		return v.Fields
 	}
 	return nil
-}
-
-// End returns the time since 1970 at which a key is still there, and whether it is there. A key
-// without an end has the largest Duration.
-func (k *Keyspace) End(key string) (end time.Duration, there bool) {
-	v := k.Get(key)
-	switch {
-	case v == nil:
-		return 0, false
-	case v.End == 0:
-		return math.MaxInt64, true
-	}
-	return time.Duration(v.End) * time.Millisecond, true
-}
-
-// Copy returns a copy of the values of some keys. It shares nothing with k.
-func (k *Keyspace) Copy(of func(key string) bool) map[string]*Value {
-	out := make(map[string]*Value)
-	for key := range k.Values {
-		if of(key) {
-			if v := k.Get(key); v != nil {
-				out[key] = v.Copy()
-			}
-		}
-	}
-	return out
 }
 
 // Copy returns a copy that shares nothing with v.

@@ -231,11 +231,11 @@ func (n *manager) subscribe(place uint64) {
 
 // runOp runs a script.
 func (n *manager) runOp(op *core.Op) {
-	sent, r := copyOf(op), core.Reply{}
+	var r core.Reply
 	n.call(func() {
-		r = n.w.reply(n.id, &sent)
+		r = n.w.reply(n.id, op)
 		if r.Op = op; n.w.cfg.Trace != nil {
-			n.w.tracef(n.id, "%v %d %v: ok=%v subscribers=%d", sent.Verb, sent.Number, sent.OtherNumbers, r.OK, r.Subscribers)
+			n.w.tracef(n.id, "%v %d %v: ok=%v subscribers=%d", op.Verb, op.Number, op.OtherNumbers, r.OK, r.Subscribers)
 		}
 	}, func() { n.post(&core.Replies{Replies: []core.Reply{r}}) })
 }

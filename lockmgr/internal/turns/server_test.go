@@ -64,7 +64,6 @@ func TestServer_LikeRedis(t *testing.T) {
 	}
 	b := &both{T: t, c: c, ears: ears, scripts: scripts, ran: ran}
 	b.here = newServer()
-	t.Cleanup(b.here.close)
 	b.here.Deliver = func(_ int, channel, message string) { b.heard = append(b.heard, channel+" "+message) }
 	for _, name := range names {
 		for _, kind := range []core.Kind{core.Exclusive, core.ReadWrite, core.Permits} {
@@ -217,7 +216,7 @@ func (b *both) draw(kind core.Kind) call {
 		return of(wire.Inspect(name, b.r.IntN(2) == 0))
 	case n == 2 && kind != core.Permits && kind != core.Several:
 		fields := []string{"other"}
-		for _, f := range b.here.Keyspace.Fields(name) {
+		for _, f := range b.here.Fields(name) {
 			fields = append(fields, f.Name)
 		}
 		return of(wire.Force(kind, name, fields[min(len(fields), b.r.IntN(3)):]))
@@ -327,7 +326,7 @@ func (b *both) operation(kind core.Kind, name, manager string, like *call) call 
 
 // recorded returns the numbers of a manager in the record of a lock.
 func (b *both) recorded(name, manager string) (out []uint64) {
-	for _, f := range b.here.Keyspace.Fields(name) {
+	for _, f := range b.here.Fields(name) {
 		if rest, is := strings.CutPrefix(f.Name, manager+":"); is {
 			digits, _, _ := strings.Cut(rest, ":")
 			n, _ := strconv.ParseUint(digits, 10, 64)

@@ -40,7 +40,6 @@ type client interface {
 // Run simulates a case.
 func Run(cfg Config) Result {
 	w := &world{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), server: newServer()}
-	defer w.server.close()
 	w.meter.init(w, cfg.Clients)
 	w.server.Deliver = func(subscriber int, from, payload string) {
 		c := w.clients[subscriber]
@@ -117,7 +116,7 @@ func (w *world) run(now time.Duration, command func()) time.Duration {
 
 // holder returns the client that has the record, or -1.
 func (w *world) holder() int {
-	fields, _ := w.server.fields(key)
+	fields := w.server.Fields(key)
 	if len(fields) == 0 {
 		return -1
 	}
