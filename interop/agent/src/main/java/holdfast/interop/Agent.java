@@ -110,8 +110,6 @@ public final class Agent {
                 clients.remove(r.client);
                 worker.forget(r.client);
                 return null;
-            case "count":
-                return new Load(client(r), r).count();
             case "grants":
                 return new Load(client(r), r).run();
             default:

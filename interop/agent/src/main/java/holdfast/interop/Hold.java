@@ -2,8 +2,6 @@ package holdfast.interop;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
@@ -110,14 +108,9 @@ interface Hold {
         }
     }
 
-    /**
-     * The permits of a semaphore. Those that a thread has taken by the verbs of a lock are known to
-     * it, and the newest is given back first. Those of the semaphore's own verbs are known by their
-     * IDs only.
-     */
+    /** The permits of a semaphore. A permit is known by its ID only. */
     final class Permits implements Hold {
         private final RPermitExpirableSemaphore semaphore;
-        private final Deque<String> ids = new ArrayDeque<>();
 
         Permits(RPermitExpirableSemaphore semaphore) {
             this.semaphore = semaphore;
@@ -126,18 +119,6 @@ interface Hold {
         @Override
         public Object call(Request r) throws Exception {
             switch (r.op) {
-                case "lock":
-                    ids.push((String) acquire(1, r.lease).get(0));
-                    return ids.peek();
-                case "tryLock":
-                    List<?> got = tryAcquire(1, r.wait, r.lease);
-                    got.forEach(id -> ids.push((String) id));
-                    return !got.isEmpty();
-                case "unlock":
-                    semaphore.release(ids.pop());
-                    return null;
-                case "holdCount":
-                    return ids.size();
                 case "acquire":
                     return acquire(Math.max(1, r.permits), r.lease);
                 case "tryAcquire":
@@ -165,8 +146,6 @@ interface Hold {
                     return newer("getPermits", new Class<?>[0]);
                 case "leaseTime":
                     return newer("getLeaseTime", new Class<?>[] {String.class}, r.ids.get(0));
-                case "extend":
-                    return semaphore.updateLeaseTime(ids.peek(), r.lease, TimeUnit.MILLISECONDS);
                 default:
                     throw new IllegalArgumentException("no command " + r.op + " for a semaphore");
             }

@@ -210,7 +210,7 @@ final class Load {
      * Reads the counter and writes it back with one more, which loses an update if two do it at a
      * time. Returns the new value, or -1 if the counter had reached the limit.
      */
-    long count() {
+    private long count() {
         RBucket<String> counter = client.getBucket(r.counter, StringCodec.INSTANCE);
         String text = counter.get();
         long value = text == null ? 0 : Long.parseLong(text);

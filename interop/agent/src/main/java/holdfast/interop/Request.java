@@ -32,7 +32,7 @@ final class Request {
     String codec = "";
     String prefix = "";
 
-    // count and grants
+    // grants
     /** A plain counter, read and written back by two commands. */
     String counter = "";
     /** A counter that is 1 inside the lock and 0 outside. With kind semaphore it is how many permits are taken. */
