@@ -237,7 +237,7 @@ type Stats struct {
 	RenewalScripts uint64 // commands that renew leases
 	Renewals       uint64 // leases that these commands have renewed
 	Wakes          uint64 // wake-ups from the subscription
-	Polls          uint64 // tries after a pause, without a wake-up; a waiter polls every few seconds
+	Polls          uint64 // tries after a pause, without a wake-up
 	StoodBack      uint64 // runs after which others went first
 	FailedScripts  uint64 // scripts that failed or got no answer, and grants that came too late
 	Unreleased     uint64 // releases given up: their records have expired, or will
