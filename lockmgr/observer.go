@@ -95,8 +95,8 @@ type (
 	EventCommand struct {
 		At time.Time
 		// Command is the name of a script: "acquire", "transfer", "renew", "release", the same with
-		// "readwrite_", "permits_" or "fair_" before it, "several_acquire", "several_renew",
-		// "several_release", "force", "inspect", "permits_return", "permits_limit",
+		// "readwrite_", "permits_" or "fair_" before it, "reserve", "several_acquire",
+		// "several_renew", "several_release", "force", "inspect", "permits_return", "permits_limit",
 		// "permits_delete" or "permits_inspect". For a command that is no script, Command is the
 		// first word.
 		Command string

@@ -161,8 +161,8 @@ func (l *Lock) Names() []string {
 	return names
 }
 
-// TokenOf returns the fencing token of a name of the lock, or zero if the lock does not have the
-// name or was taken without Fenced. See [Lock.Token].
+// TokenOf returns the fencing token of a name of the lock, with or without Options.Prefix, or zero
+// if the lock does not have the name or was taken without Fenced. See [Lock.Token].
 func (l *Lock) TokenOf(name string) int64 {
 	name = l.ticket.shell.prefixed(name)
 	if !l.IsSet() {
