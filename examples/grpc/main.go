@@ -56,7 +56,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 			call("ben", "8")
 		}
 	}}
-	s := grpc.NewServer(grpc.UnaryInterceptor(oneAtATime(mgr, key, 100*time.Millisecond)))
+	s := grpc.NewServer(grpc.UnaryInterceptor(oneAtATime(mgr, key, time.Second)))
 	grpc_health_v1.RegisterHealthServer(s, accounts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -56,7 +56,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.Handle("POST /accounts/{id}", oneAtATime(mgr, key, 100*time.Millisecond, pay))
+	mux.Handle("POST /accounts/{id}", oneAtATime(mgr, key, time.Second, pay))
 	post("anna", "7")
 	post("ben", "7")
 	return ctx.Err()
