@@ -36,11 +36,11 @@ func All(names ...string) Set { return Set{Names: names} }
 // A waiting set stands in the line of the first lock that it can't have, and keeps the locks
 // before, in the order of the names; in a cluster, of the slots. All sets have the same order, so
 // callers that hold nothing else never wait for each other in a circle. A caller that holds a lock
-// may wait for another lock as long as a set keeps the other lock. With each further lock, the set
-// keeps all that it has for half the time that it has waited so far. Then the set gives back what
-// it keeps, and keeps nothing for as long, or up to twice as long. A set that tries once keeps
-// nothing. While the set waits for a name that others always want, the names before are idle for a
-// part of the time: let that name come first.
+// may wait for another lock as long as a set keeps the other lock. For each further lock, the set
+// waits half as long as it has waited so far. Then the set gives back what it keeps, and keeps
+// nothing for as long, or up to twice as long. A set that tries once keeps nothing. While the set
+// waits for a name that others always want, the names before are idle for a part of the time: let
+// that name come first.
 //
 // The requests of a manager for the very same names and sides are served in order, one at a time,
 // even if all read. To requests for single names and for overlapping sets, the set is like a

@@ -51,7 +51,7 @@ reached or can't serve, as in a failover. It says so once.
 
 If the lock is lost (the server forgot it, somebody broke it, or the server can't be reached for
 the time of the lease), the command gets SIGTERM and, --grace later, SIGKILL. If somebody breaks the lock,
-holdfast learns it at its next renewal, within 40 % of --lease.
+holdfast learns it at its next renewal, within 46 % of --lease.
 
 The environment of the command has HOLDFAST_NAME with the whole name, HOLDFAST_PREFIX if run has a prefix, and
 with --token HOLDFAST_TOKEN. The token rises with every grant of the lock. A resource that refuses tokens

@@ -179,7 +179,7 @@ wait. It does not take the lock from others that have got it meanwhile. With IDs
 holders only: one of several readers, or one permit. Without IDs it gives back at most 1,000 permits, and removes the
 record of a lock with more than 1,000 holders as a whole. break describes 20 holders and counts the others.
 
-The holder knows at once if its process listens, which it does if the server has refused it the lock. If a request
+The holder knows at once if it had to wait for the lock while another process held it. If a request
 waits behind the holder in the same process, the holder knows within 5 s. Otherwise the holder knows at its next
 renewal. break says how long that takes at most: half of the TTL, as a lock is renewed while at least two thirds of
 its lease are left. A holder that does not renew, or that is a client of Redisson, knows when it unlocks. Until then
