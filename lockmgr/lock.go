@@ -420,7 +420,7 @@ func (t *ticket) refusal() string {
 	if t.request.Kind == core.Permits {
 		return "too few permits were free"
 	}
-	return "another owner held it"
+	return "it was not free"
 }
 
 // waitError returns the error of a request without a lock that ended at now. While the server is

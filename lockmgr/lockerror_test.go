@@ -49,7 +49,7 @@ func TestError_NamesItsLockOnce(t *testing.T) {
 	require.Zero(t, requireLockError(t, err, "lock", name, lockmgr.ErrNotAcquired).Waited)
 	_, err = m.Lock(ctx, name, lockmgr.MaxWait(2*time.Millisecond))
 	require.GreaterOrEqual(t, requireLockError(t, err, "lock", name, lockmgr.ErrWaitTimeout).Waited, 2*time.Millisecond)
-	require.Contains(t, err.Error(), "another owner held it (waited ")
+	require.Contains(t, err.Error(), "it was not free (waited ")
 	requireLockError(t, errOf(m.Lock(ended, name)), "lock", name, context.Canceled)
 	requireLockError(t, errOf(m.Lock(lockmgr.WithOwner(ctx, lockmgr.Owner{}), name)), "lock", name, lockmgr.ErrInvalidOwner)
 	requireLockError(t, errOf(m.Lock(ctx, name, lockmgr.FixedLease(-1))), "lock", name, lockmgr.ErrInvalidLease)

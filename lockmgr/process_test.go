@@ -309,7 +309,7 @@ func TestExplain(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		_, err := other.Lock(ctx, "a", lockmgr.MaxWait(2*time.Second))
 		told := other.Explain(ctx, err)
-		require.EqualError(t, told, `lockmgr: lock "a": lock not acquired: wait timed out: another owner held it (waited 2s): held by billing@web-3, pid 411, for 14s: invoice 42`)
+		require.EqualError(t, told, `lockmgr: lock "a": lock not acquired: wait timed out: it was not free (waited 2s): held by billing@web-3, pid 411, for 14s: invoice 42`)
 		require.ErrorIs(t, told, lockmgr.ErrWaitTimeout)
 		require.True(t, lockmgr.Temporary(told))
 		var failed *lockmgr.LockError

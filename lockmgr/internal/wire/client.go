@@ -305,7 +305,7 @@ func failureOf(err error) *Failure {
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		f.Hint, f.Err = "is the server overloaded, stopped or cut off, or was this process paused?", errNoAnswer
+		f.Hint, f.Err = hintSilent, errNoAnswer
 	case errors.Is(err, rueidis.ErrClosing):
 		f.Hint, f.Final = "the client was closed", true
 	}

@@ -190,6 +190,9 @@ func unknownFailure(err error, text string) *Failure {
 // waitAtReplica is in the error of WAIT at a replica.
 const waitAtReplica = "WAIT cannot be used with replica"
 
+// hintSilent is the hint of a failure because no answer came.
+const hintSilent = "is the server overloaded, stopped or cut off, or was this process paused?"
+
 // HintUnserved is the hint of a failure for a slot without a master.
 const HintUnserved = "no master of the cluster serves the slot of this name"
 

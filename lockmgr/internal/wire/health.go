@@ -139,7 +139,7 @@ func (h *health) failing(asked, now time.Duration) *Failure {
 	case h.failure != nil && (goesOn || h.failedAt >= asked || now-h.failedAt <= rememberFailure):
 		return h.failure
 	case h.unanswered > 0 && silence >= max(leastQuiet, unusual*h.usual, min(h.quiet, (now-asked)*3/4)):
-		return &Failure{Kind: Unavailable, Ran: core.Maybe, Err: fmt.Errorf("no answer for %v", silence.Round(10*time.Millisecond))}
+		return &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: hintSilent, Err: fmt.Errorf("no answer for %v", silence.Round(10*time.Millisecond))}
 	}
 	return nil
 }
