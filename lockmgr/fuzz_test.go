@@ -25,7 +25,7 @@ func FuzzName_TwoShareNoKey(f *testing.F) {
 		{"redisson_lock_token:a", "a"}, {"redisson_lock:orders", "orders"}, {"redisson_lock_queue:{a}", "a"},
 		{"redisson_lock_timeout:x{a}", "x{a}"}, {"redisson_rwlock:{a}", "a"}, {"redisson_unlock_latch:{a}:0f", "a"},
 		{"{a}:u:1:rwlock_timeout:2", "a"}, {":{a}", "a"}, {"_token:{a}", "a"}, {"\x00", "\xff"}, {"a ", "a"}, {"é", "e\u0301"},
-		{strings.Repeat("x", MaxNameBytes), strings.Repeat("x", MaxNameBytes-1)},
+		{strings.Repeat("x", MaxNameBytes), strings.Repeat("x", MaxNameBytes-1)}, {"{a}:waits", "a"}, {"x{a}:absent", "x{a}"},
 	} {
 		f.Add(pair[0], pair[1])
 	}
@@ -46,6 +46,8 @@ func FuzzName_TwoShareNoKey(f *testing.F) {
 		if shared := a == b || a == "{"+b+"}" || b == "{"+a+"}"; !shared {
 			require.NotEqual(t, wire.Channel(a), wire.Channel(b))
 			require.NotEqual(t, wire.TokenKey(a), wire.TokenKey(b))
+			require.NotContains(t, besideOf(b), wire.QueueKey(a))
+			require.NotContains(t, besideOf(a), wire.QueueKey(b))
 		}
 	})
 }

@@ -209,7 +209,7 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 // not. Permits have IDs of their own: see [Permits.Return].
 func (m *Manager) ForceUnlockHolders(ctx context.Context, name string, ids ...string) (bool, error) {
 	if len(ids) == 0 {
-		return false, &LockError{Op: opForceUnlock, Name: name, Err: fmt.Errorf("%w: give the ID of a holder", ErrInvalidOption)}
+		return false, &LockError{Op: opForceUnlock, Name: m.prefixed(name), Err: fmt.Errorf("%w: give the ID of a holder", ErrInvalidOption)}
 	}
 	return m.force(ctx, name, func(h Holder) bool {
 		return slices.Contains(ids, h.Owner) || slices.Contains(ids, strings.TrimSuffix(h.Owner, wire.WriterEnd))

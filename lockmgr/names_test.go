@@ -74,6 +74,7 @@ func TestOptions_Prefix(t *testing.T) {
 	require.ErrorIs(t, a.Lead(done, "e", func(context.Context, int64) error { taken("e"); stop(); return context.Canceled }), context.Canceled)
 
 	require.ErrorIs(t, errOf(a.Lock(ctx, "")), lockmgr.ErrInvalidName)
+	require.ErrorContains(t, errOf(a.ForceUnlockHolders(ctx, "x")), `"a:x"`)
 	report := must(a.Check(ctx, ""))(t)
 	require.Empty(t, report.Missing)
 	mustClose(t, a)

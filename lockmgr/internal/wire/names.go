@@ -28,16 +28,19 @@ const (
 	tagLineSuffix   = ":tag_line"             // the same of a lock whose name has braces
 	tagWantsSuffix  = ":tag_wants"
 	readHoldSuffix  = ":rwlock_timeout:" // a number follows
+	waitsSuffix     = ":waits"           // behind the key of a queue: see waitsKey
+	absentSuffix    = ":absent"          // the same: see absentKey
 	ProcessPrefix   = "holdfast:manager:"
 )
 
 var (
 	prefixes = [...]string{ChannelPrefix, rwChannel, permitsChannel, TokenPrefix, queuePrefix, deadlinePrefix, latchPrefix}
-	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsSuffix, tagLineSuffix, tagWantsSuffix}
+	suffixes = [...]string{takenSuffix, lineSuffix, wantsSuffix, lockLineSuffix, lockWantsSuffix, tagLineSuffix, tagWantsSuffix, waitsSuffix, absentSuffix}
 )
 
 // IsReserved reports whether a name has the form of a key or a channel that is no lock: a prefix, a
 // colon and a name with a brace; a name with a brace and a suffix; or the key of a process record.
+// The queue of "{a}:waits" would be the key that waitsKey returns for "a".
 func IsReserved(name string) bool {
 	if strings.HasPrefix(name, ProcessPrefix) {
 		return true
@@ -86,10 +89,10 @@ func DeadlinesKey(name string) string { return beside(deadlinePrefix, name) }
 
 // waitsKey returns the key of a hash with the waits of Redisson's clients and the number of the
 // newest script of each manager: see fair.lua.
-func waitsKey(name string) string { return QueueKey(name) + ":waits" }
+func waitsKey(name string) string { return QueueKey(name) + waitsSuffix }
 
 // absentKey returns a key that never exists, in the slot of the name: see fair.lua.
-func absentKey(name string) string { return QueueKey(name) + ":absent" }
+func absentKey(name string) string { return QueueKey(name) + absentSuffix }
 
 // PlaceChannel returns the channel on which a client of Redisson wakes place n of a manager.
 func PlaceChannel(manager, name string, n uint64) string {
