@@ -36,7 +36,7 @@ const (
 	// end of the lease. Nor is there a claim fixedLease for a re-entry into a watched hold, because
 	// the watchdog renews the hold.
 	fixedLease   claimKind = iota
-	prolongation           // a Prolongation
+	prolongation           // a Prolongation; a re-entry with more than Config.Lease into a watched hold
 	reservation            // a KeepFor
 )
 

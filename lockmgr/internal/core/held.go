@@ -173,6 +173,10 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	switch {
 	case h.watched:
 		// A re-entry neither shortens a watched hold nor changes its MaxHold.
+		if r.Lease > m.cfg.Lease {
+			m.claim(e, prolongation, r, m.now+m.cfg.usable(r.Lease))
+			m.extendSoon(e, r.Lease)
+		}
 	case r.Lease == 0:
 		h.watched, h.Request.Ends = true, max(h.Request.Ends, m.endOf(r))
 		m.renewals.Schedule(e, m.now, m.now)
