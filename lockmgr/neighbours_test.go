@@ -204,5 +204,6 @@ func TestServer_ForbiddenNameCostsNoOtherItsLease(t *testing.T) {
 		require.True(t, l.Valid(), names[i])
 		mustUnlock(t, l)
 	}
+	faults.Eventually(t, func() bool { return m.Stats().Unreleased == 1 }, "its release is given up")
 	faults.Do(t, s, "ACL", "SETUSER", "locker", "~*")
 }
