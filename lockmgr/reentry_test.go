@@ -91,6 +91,7 @@ func TestReentry_ErrAfterTheUnlock(t *testing.T) {
 // A re-entry with a lease that is longer than Options.Lease outlives a pause, also if the watchdog
 // renews the hold. The extension ends with the re-entry, and with MaxHold.
 func TestReentry_LongLeaseOfAWatchedHold(t *testing.T) {
+	pass := func(d time.Duration) { <-time.After(d) }
 	for _, kind := range kinds {
 		if kind.title == "permits" {
 			continue
@@ -100,24 +101,24 @@ func TestReentry_LongLeaseOfAWatchedHold(t *testing.T) {
 			as, hour := lockmgr.AsOwner(m.NewOwner()), lockmgr.FixedLease(time.Hour)
 			l := mustAwait(t, kind.ask(m, "a", as))
 			again := mustAwait(t, kind.ask(m, "a", as, hour))
-			time.Sleep(second)
+			pass(second)
 			net.cut()
-			time.Sleep(50 * time.Minute)
+			pass(50 * time.Minute)
 			net.heal()
 			require.True(t, l.Valid())
 			require.True(t, again.Valid())
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			mustUnlock(t, again)
-			time.Sleep(20 * second)
+			pass(20 * second)
 			if !l.IsSet() {
 				require.LessOrEqual(t, w.server.TTL("a"), 30*second)
 			}
-			time.Sleep(time.Hour)
+			pass(time.Hour)
 			mustUnlock(t, l)
 
 			l = mustAwait(t, kind.ask(m, "a", as, lockmgr.MaxHold(time.Minute)))
 			again = mustAwait(t, kind.ask(m, "a", as, hour))
-			time.Sleep(second)
+			pass(second)
 			require.LessOrEqual(t, again.Remaining(), 59*second)
 			require.LessOrEqual(t, w.server.TTL("a"), 62*second)
 			<-l.Lost()
