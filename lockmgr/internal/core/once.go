@@ -88,7 +88,7 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 	if !n.impatient() {
 		return Forever
 	}
-	othersMayWait := e.upkeep().writerWaits || n.details.run.others > 0 || !m.cfg.TrustSubscribers
+	othersMayWait := e.upkeep().writerWaits || n.details.run.others || !m.cfg.TrustSubscribers
 	for r := n.queue.head; r != nil; {
 		next := r.next
 		switch {

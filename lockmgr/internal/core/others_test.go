@@ -1,18 +1,11 @@
 package core
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// A server may report any number of subscribers.
-func TestRun_MoreSubscribersThanThereCanBe(t *testing.T) {
-	m := New(Config{TrustSubscribers: true})
-	require.EqualValues(t, mostOthers, m.othersOf(&name{details: &noDetails}, math.MaxInt64))
-}
 
 // A manager in a line whose message was lost tries while it still has its turn, or the record that
 // was granted to it.

@@ -93,10 +93,10 @@ func (o *outsiders) nextLook(cfg *Config) time.Duration {
 // pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which
 // nobody is heard get shorter, except each sixteenth. One pause in ShareEvery is long enough for
 // clients that are far away. If nobody subscribes, the pause is for clients that poll.
-func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j *jitter) {
+func (o *outsiders) pauseInCase(now time.Duration, others bool, cfg *Config, j *jitter) {
 	pause := cfg.BackTime >> min(2*o.vain, 4)
 	switch {
-	case others == 0:
+	case !others:
 		pause = cfg.BlindPause
 	case o.wideAt == 0:
 		o.wideAt = now + cfg.shareDue()
@@ -106,7 +106,7 @@ func (o *outsiders) pauseInCase(now time.Duration, others int64, cfg *Config, j 
 		pause = cfg.BackTime
 	}
 	o.vain++
-	o.blind = others == 0
+	o.blind = !others
 	o.pausedAt, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
 	o.until = o.end
 }

@@ -132,7 +132,7 @@ func (n *name) releases() bool {
 // acquired notes that an entry was acquired. Managers that contend ask for one entry at a time, so
 // that permits which come free together do not all go to the first that asks.
 func (p *pool) acquired(n *name) {
-	if n.details.run.others == 0 {
+	if !n.details.run.others {
 		p.asks = min(2*p.asks, mostAsks)
 	}
 }

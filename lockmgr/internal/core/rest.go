@@ -13,7 +13,7 @@ func (m *Machine) rest(e *entry) {
 		m.becomeIdle(e)
 		c := n.makeDetails()
 		c.restUntil = m.now
-		if n.sub != subNone || c.run.others > 0 {
+		if n.sub != subNone || c.run.others {
 			c.restUntil = later(m.now, m.cfg.Linger)
 		}
 	}

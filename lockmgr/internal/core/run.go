@@ -8,10 +8,10 @@ type run struct {
 	count int           // grants of this run, of all entries: upkeep.count counts those of one
 	start time.Duration // when the first of them was made
 
-	others int64 // how many others may want the name, by the last reply that said so; at first zero
-	fresh  bool  // others was reported by a transfer of this run
+	others bool // others may want the name, by the last reply that said so; at first false
+	fresh  bool // others was reported by a transfer of this run
 	// noOthers is set if the last transfer since the entry came to us reported no others. others
-	// may also be zero because of a release, or at first.
+	// may also be false because of a release, or at first.
 	noOthers bool
 }
 
@@ -79,7 +79,7 @@ func (m *Machine) runOver(e *entry) bool {
 		return false
 	}
 	over := e.upkeep().count >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
-	othersWait := e.of.details.run.others > 0 || !m.cfg.TrustSubscribers
+	othersWait := e.of.details.run.others || !m.cfg.TrustSubscribers
 	paused := m.now < p.outsiders.until
 	return paused || over && othersWait || e.of.plainOrReadWrite() && m.keptLong(e)
 }
@@ -105,7 +105,7 @@ func (m *Machine) mostGrants(r *run) int {
 // half of a run on, unless a transfer of the run has reported others.
 func (m *Machine) asksEarly(e *entry) bool {
 	r, u := &e.of.details.run, e.upkeep()
-	reported := r.fresh && r.others > 0
+	reported := r.fresh && r.others
 	return e.of.plainOrReadWrite() && !u.retry.failing() && !reported && 2*u.count >= m.mostGrants(r)
 }
 
@@ -141,23 +141,14 @@ func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	if !ended || o.known(m.now, &m.cfg) {
 		return // if an outsider is known, outsiders.advance ends the run
 	}
-	if !r.HandedOn && (others > 0 || back && m.keptLong(e)) {
+	if !r.HandedOn && (others || back && m.keptLong(e)) {
 		o.pauseInCase(m.now, others, &m.cfg, &m.jitter)
 	}
 	run.begin(m.now)
 }
 
-// mostOthers caps the number of subscribers that a script reports. The number is not trusted.
-const mostOthers = 1 << 20
-
-// othersOf returns the number of others who may want a name, by the number that a script has
-// reported. The result is 1 if the number is unknown.
-func (m *Machine) othersOf(n *name, subscribers int64) int64 {
-	switch {
-	case n.places() != nil:
-		return 0
-	case subscribers < 0 || !m.cfg.TrustSubscribers:
-		return 1
-	}
-	return min(subscribers, mostOthers)
+// othersOf reports whether others may want a name, by the number of subscribers that a script has
+// reported. Others may also want the name if the number is unknown.
+func (m *Machine) othersOf(n *name, subscribers int64) bool {
+	return n.places() == nil && (subscribers != 0 || !m.cfg.TrustSubscribers)
 }

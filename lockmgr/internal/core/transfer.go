@@ -134,7 +134,7 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	}
 	m.writerElsewhere(e, r)
 	m.upgraded(e, r)
-	m.countOthers(e, m.othersOf(n, r.Subscribers))
+	m.noteOthers(e, m.othersOf(n, r.Subscribers))
 	if e.phase == passing {
 		m.passOn(e, op)
 	} else {
@@ -143,12 +143,12 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	m.hearOthers(n)
 }
 
-// countOthers notes how many others wait, by a transfer. If there are none, a new run begins, and
+// noteOthers notes whether others wait, by a transfer. If there are none, a new run begins, and
 // transfers become rarer: see mostSpacing.
-func (m *Machine) countOthers(e *entry, others int64) {
+func (m *Machine) noteOthers(e *entry, others bool) {
 	run, u := &e.of.details.run, e.upkeep()
 	every := m.cfg.RecordEvery
-	run.others, run.noOthers = others, others == 0
+	run.others, run.noOthers = others, !others
 	if run.noOthers && e.of.places() == nil {
 		run.begin(m.now)
 		u.count = 0
@@ -195,8 +195,8 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if !forTokens {
 		m.failImpatient(n, r.Err)
 	}
-	if e.phase == passing && r.Final { // no transfer will report others: assume one
-		n.details.run.others = max(n.details.run.others, 1)
+	if e.phase == passing && r.Final { // no transfer will report others
+		n.details.run.others = true
 	}
 	m.failWith(e, r)
 	if r.Final && !forTokens && n.queue.head != nil {
