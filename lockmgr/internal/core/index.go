@@ -66,15 +66,6 @@ func (x *index) allIdle(except *entry) bool {
 // hasRoom reports whether a name with an index may have one more entry.
 func (n *name) hasRoom() bool { return len(n.details.extra) < mostEntries-1 }
 
-// another returns an idle entry with which to ask for the first waiter, or nil. another returns nil
-// if enough entries are being asked for already.
-func (n *name) another() *entry {
-	if n.index() == nil || n.queue.head == nil || n.enoughAsk(nil) {
-		return nil
-	}
-	return n.spare()
-}
-
 // spare returns an idle entry of a name. spare makes the entry if all are in use and the name may
 // have one more, and else returns nil.
 func (n *name) spare() *entry {
@@ -125,5 +116,5 @@ func (n *name) enoughAsk(except *entry) bool {
 // allHeld reports whether a name with an index has mostEntries entries, and all are held.
 func (n *name) allHeld() bool {
 	x := n.index()
-	return x != nil && !n.hasRoom() && len(x.moving)+len(x.idle) == 0
+	return !n.hasRoom() && len(x.moving)+len(x.idle) == 0
 }

@@ -4,19 +4,14 @@ package core
 // called when nobody here wants the entry, and the entry is not known to be on the server.
 func (m *Machine) rest(e *entry) {
 	n := e.of
-	if !n.hasDetails() && n.sub == subNone {
-		m.becomeIdle(e)
-		return
-	}
 	m.stopGathering(e)
-	if e.phase != idle {
-		m.becomeIdle(e)
-		c := n.makeDetails()
-		c.restUntil = m.now
-		if n.sub != subNone || c.run.others {
-			c.restUntil = later(m.now, m.cfg.Linger)
+	if e.phase != idle && n.hasDetails() {
+		n.details.restUntil = m.now
+		if n.sub != subNone || n.details.run.others {
+			n.details.restUntil = later(m.now, m.cfg.Linger)
 		}
 	}
+	m.becomeIdle(e)
 }
 
 // restName drops the details of a name whose entries are all idle, when it is time to. The name is
@@ -74,7 +69,6 @@ func (m *Machine) forget(n *name) {
 	m.alarms.remove(n)
 	if n.isSet() {
 		m.sets.remove(n)
-		m.stopGathering(&n.entry)
 		delete(m.setNames, n.name)
 	} else {
 		delete(m.names, n.name)

@@ -41,7 +41,7 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 	switch {
 	case n.hasDetails() && n.idle():
 		again = min(again, n.details.restUntil)
-	case !n.hasDetails() && n.sub == subNone && n.entry.phase == idle && n.entry.flight == 0:
+	case n.idle():
 		m.forget(n)
 		return
 	}
@@ -54,8 +54,8 @@ func (m *Machine) settleName(n *name, again time.Duration) {
 // asks for further entries. settleIndexed returns when to call it again.
 func (m *Machine) settleIndexed(n *name) (again time.Duration) {
 	again = m.leaveLine(n)
-	for !m.closing {
-		e := n.another()
+	for !m.closing && n.queue.head != nil && !n.enoughAsk(nil) {
+		e := n.spare()
 		if e == nil {
 			break
 		}

@@ -211,7 +211,7 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 // must come before the next holder. The waiting requests ask for the entry anew. If the server
 // refuses the release, too, the requests fail: see releaseFailed.
 func (m *Machine) passRefused(e *entry) {
-	if e.phase == passing && e.flight == 0 {
+	if e.phase == passing {
 		e.makeUpkeep().cannotPass = true
 		m.release(e)
 	}

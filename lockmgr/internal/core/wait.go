@@ -48,7 +48,6 @@ func (m *Machine) wake(ev Wake) {
 	m.stats.Wakes++
 	gap := n.sub == subOn && !ev.Subscribed
 	m.subscribed(n, ev.Subscribed)
-	n.makeDetails()
 	n.details.special.told(m, n, ev)
 	for e := range n.toLookAt {
 		m.wakeEntry(e, ev, gap)
