@@ -323,8 +323,8 @@ type (
 		Err     error
 	}
 	// Subscribe to the channel of a name, or to the channels of all items of a set, and report with
-	// Wake events. Place says which channel: see OwnPlace, and Place of a Request of a fair lock.
-	// Set is the number of the set in the lines, with OwnPlace.
+	// Wake events. Place says which channel: see Wake. Set is the number of the set in the lines, with
+	// OwnPlace.
 	Subscribe struct {
 		Name  string
 		Kind  Kind

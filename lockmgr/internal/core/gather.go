@@ -53,6 +53,14 @@ func (e *entry) gatheringOf() *gathering {
 	return g
 }
 
+// gathers returns the gathering of the name if the entry gathers, or nil.
+func (e *entry) gathers() *gathering {
+	if g := e.of.details.gathering; g != nil && g.by == e {
+		return g
+	}
+	return nil
+}
+
 // gatherFor returns for how long a try of an entry keeps a part, or zero. If it is time to gather,
 // gatherFor begins.
 func (m *Machine) gatherFor(e *entry) time.Duration {
@@ -109,8 +117,8 @@ func (m *Machine) gatherTime(n *name, g *gathering) time.Duration {
 
 // gatherRefused handles the answer that others have a part of what is wanted.
 func (m *Machine) gatherRefused(e *entry, r *Reply) {
-	g := e.gatheringOf()
-	if g == nil || !g.active() {
+	g := e.gathers()
+	if g == nil {
 		return
 	}
 	if !r.Gathered {
@@ -147,7 +155,7 @@ func (m *Machine) gatherAcquired(e *entry) {
 
 // gatherReleased is called when an entry has given back what it had.
 func (m *Machine) gatherReleased(e *entry) {
-	if g := e.gatheringOf(); g != nil && g.active() {
+	if g := e.gathers(); g != nil {
 		pause := m.gatherTime(e.of, g)
 		g.notBefore = m.now + pause + m.jitter.upTo(pause)
 		g.vain++
@@ -157,16 +165,14 @@ func (m *Machine) gatherReleased(e *entry) {
 
 // stopGathering ends the gathering of an entry, if any.
 func (m *Machine) stopGathering(e *entry) {
-	g := e.gatheringOf()
-	if g == nil {
-		return
+	if g := e.gathers(); g != nil {
+		g.by, g.until, g.kept, g.got = nil, 0, 0, 0
 	}
-	g.by, g.until, g.kept, g.got = nil, 0, 0, 0
 }
 
 // gatherEnd returns the instant at which an entry must give back what it has gathered, or Forever.
 func (e *entry) gatherEnd() time.Duration {
-	if g := e.gatheringOf(); g != nil && g.active() {
+	if g := e.gathers(); g != nil {
 		return g.until
 	}
 	return Forever

@@ -73,14 +73,3 @@ func (m *Machine) becomeReleasing(e *entry) {
 		e.upkeep().unknown.goneBy = 0
 	}
 }
-
-// Phase returns the phase of the first entry of a name or a set: idle, asking, waiting, held,
-// passing or releasing. An unknown name is idle. Only tests need Phase.
-func (m *Machine) Phase(key string) string {
-	for _, n := range [...]*name{m.names[key], m.setNames[key]} {
-		if n != nil {
-			return n.entry.phase.String()
-		}
-	}
-	return idle.String()
-}

@@ -476,7 +476,3 @@ func (e *entry) waitingPlace() uint64 {
 	}
 	return 0
 }
-
-// Place returns the place of a request for a lock of kind Fair, which is also the number of the
-// hold. Place returns zero for a request without a place.
-func (r *Request) Place() uint64 { return r.own.Number }
