@@ -83,11 +83,9 @@ func (m *Machine) acquired(e *entry, r *Reply) {
 		return
 	}
 	if u := e.upkeep(); n.hasDetails() {
-		u.retry.succeeded()
-		u.life.long, u.life.until = false, later(m.now, op.Lease)
-		u.nextTransfer, u.spacing, u.retry.at = m.now, 0, m.now
-		u.passingSince, u.count, u.writerWaits = 0, 0, false
-		u.passed, u.proven, u.trip = false, false, m.now-op.Sent
+		u.retry = retry{at: m.now}
+		u.life = life{until: later(m.now, op.Lease)}
+		u.tenure = tenure{nextTransfer: m.now, trip: m.now - op.Sent}
 	}
 	m.passOn(e, op)
 }

@@ -86,6 +86,17 @@ type upkeep struct {
 	// refusedAt is when the newest script was sent that has told that others come first, or zero: a
 	// try, or a transfer while a writer of another process waits.
 	refusedAt time.Duration
+	// claims make the record live for longer than the watched holds need: see claim.
+	claims []claim
+	// freeSince is when the last hold of the entry ended.
+	freeSince time.Duration
+
+	tenure
+}
+
+// tenure is the part of upkeep that begins anew when an acquire, or a grant by message, has brought
+// the entry.
+type tenure struct {
 	// writerWaits is set if a writer of another process waits for the holds to end, by the newest
 	// transfer.
 	writerWaits bool
@@ -96,14 +107,10 @@ type upkeep struct {
 	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not
 	// count.
 	count int
-	// claims make the record live for longer than the watched holds need: see claim.
-	claims []claim
-	// freeSince is when the last hold of the entry ended.
-	freeSince time.Duration
-	// passed is set at the first handoff after the entry was acquired.
+	// passed is set at the first handoff.
 	passed bool
-	// proven is set once a script has found the record after the entry was acquired. trip is the
-	// round-trip time of the newest script that acquired or found the record. See unproven.
+	// proven is set once a script has found the record after the acquire. trip is the round-trip
+	// time of the newest script that acquired or found the record. See unproven.
 	proven bool
 	trip   time.Duration
 	// nextTransfer is the earliest instant for a transfer that records the present holder.
