@@ -281,19 +281,13 @@ func (l *loop) listen(key watchKey, w *notify.Watch, seq uint64) {
 		l.actor.Post(&wakeup{
 			event: core.Wake{
 				Name: key.name, Item: key.item, Place: key.place, Subscribed: wake.Subscribed,
-				Grant:     l.grantOf(key.name, wake),
+				Grant:     wire.ReadGrant(l.id.secret, key.name, wake.Payload),
 				Confirmed: wake.Reason.Has(notify.ReasonConfirmed), Message: wake.Reason.Has(notify.ReasonMessage), More: wake.More,
 				Ours: !wake.More && wire.Ours(wake.Payload), Served: !wake.More && wire.Served(wake.Payload),
 			},
 			watch: w, seq: wake.Seq,
 		})
 	})
-}
-
-// grantOf returns the grant that the message of a wake-up carries, or zero.
-func (l *loop) grantOf(name string, wake notify.Wake) core.Grant {
-	g, _ := wire.ReadGrant(l.id.secret, name, wake.Payload)
-	return g
 }
 
 func (l *loop) granted(r *core.Request) {

@@ -93,7 +93,7 @@ func (n *manager) heard(from, payload string) {
 	if !s.wanted {
 		return
 	}
-	grant, _ := wireformat.ReadGrant(n.secret, key, payload)
+	grant := wireformat.ReadGrant(n.secret, key, payload)
 	ours, served := wireformat.Ours(payload), wireformat.Served(payload)
 	if s.wake != nil {
 		s.wake.More = s.wake.More || s.wake.Message

@@ -101,26 +101,26 @@ func readFairReleased(_ *core.Op, a *Answer, r *core.Reply) bool {
 	return r.OK || a.Array[0].Int == 0
 }
 
-// ReadGrant reads a message on the channel of a manager for a fair lock. ok is false unless the
-// message is a grant of the lock that was made with the manager's secret: see fair.lua.
-func ReadGrant(secret, name, message string) (g core.Grant, ok bool) {
+// ReadGrant reads a message on the channel of a manager for a lock. ReadGrant returns zero unless
+// the message is a grant of the lock that was made with the manager's secret: see fair.lua.
+func ReadGrant(secret, name, message string) core.Grant {
 	end := strings.LastIndexByte(message, ' ')
 	if secret == "" || end < 0 {
-		return g, false
+		return core.Grant{}
 	}
 	said, check := message[:end], message[end+1:]
 	if subtle.ConstantTimeCompare([]byte(check), []byte(hashOf(secret+name+" "+said))) != 1 {
-		return g, false
+		return core.Grant{}
 	}
 	var v [5]uint64
 	words := strings.Fields(said)
 	if len(words) != len(v) {
-		return g, false
+		return core.Grant{}
 	}
 	for i := range v {
 		n, err := strconv.ParseUint(words[i], 10, 63)
 		if err != nil {
-			return g, false
+			return core.Grant{}
 		}
 		v[i] = n
 	}
@@ -129,7 +129,7 @@ func ReadGrant(secret, name, message string) (g core.Grant, ok bool) {
 		Elapsed: time.Duration(min(v[2], uint64(core.Forever/time.Microsecond))) * time.Microsecond,
 		Lease:   ReadMillis(int64(v[3])),
 		Token:   int64(v[4]),
-	}, true
+	}
 }
 
 // A Place is one member of the queue of a fair lock.
