@@ -280,7 +280,10 @@ func TestHubs_CloseThatOfAMasterThatLeft(t *testing.T) {
 	lanes := wire.NewLanes(wire.Config{
 		Manager: "m", Server: saying{}, Timeout: time.Second, Now: func() time.Duration { return 0 },
 		Post: func(*core.Replies) {}, Error: func(*wire.Failure) error { return nil },
-	}, &wire.Cluster{First: first, Layout: layout, Every: time.Millisecond, OneSlot: true, Moved: func() {}})
+	}, &wire.Cluster{
+		First: first, Layout: layout, Every: time.Millisecond, OneSlot: true,
+		Moved: func() {}, Left: func() {}, Queued: func(core.Queued) {}, Gone: func(uint8) {},
+	})
 	defer lanes.Close()
 	h := newHubs(lanes, func(string, bool) *notify.Hub {
 		hub, err := notify.New(client, notify.Options{})

@@ -80,16 +80,18 @@ type Cluster struct {
 	// OneSlot is set if there is one master at a time, for all slots. If so, all locks may share a
 	// command.
 	OneSlot bool
-	// Moved is called when the layout has changed. Moved must not block.
+
+	// The functions below must not block.
+
+	// Moved is called when the layout has changed.
 	Moved func()
 	// Left is called after each look at the layout, if a master without slots has a lane, or if
-	// there is a detour lane. Left must not block. Left may be nil.
+	// there is a detour lane.
 	Left func()
 	// Queued is called when an operation waits at another master than Submit has noted in Op.Shard.
-	// Queued must not block. Queued may be nil.
 	Queued func(core.Queued)
 	// Gone is called when the lane of a master without slots is closed. No reply has the shard from
-	// then on, until another master gets the shard. Gone must not block. Gone may be nil.
+	// then on, until another master gets the shard.
 	Gone func(shard uint8)
 }
 
@@ -175,13 +177,11 @@ func (l *Lanes) look(ctx context.Context) {
 	if changed {
 		l.cluster.Moved()
 	}
-	if left && l.cluster.Left != nil {
+	if left {
 		l.cluster.Left()
 	}
 	for _, shard := range gone {
-		if l.cluster.Gone != nil {
-			l.cluster.Gone(shard)
-		}
+		l.cluster.Gone(shard)
 	}
 }
 
@@ -297,9 +297,7 @@ func (l *Lanes) redirect(t task, f *Failure, asked string) bool {
 
 // queued reports that an operation waits at another master than Submit has noted.
 func (l *Lanes) queued(op *core.Op, shard uint8) {
-	if l.cluster.Queued != nil {
-		l.cluster.Queued(core.Queued{Name: op.Name, Set: op.Items != nil, ID: op.ID, Shard: shard})
-	}
+	l.cluster.Queued(core.Queued{Name: op.Name, Set: op.Items != nil, ID: op.ID, Shard: shard})
 }
 
 // add makes the lane with a number and a key, which sends to server. The mutex is held.

@@ -36,7 +36,10 @@ func oneShard(addr string) []Shard { return []Shard{{Addr: addr, Slots: [][2]int
 
 // still is a cluster whose layout does not change. node may be nil.
 func still(first []Shard, node func(addr string) Server) *Cluster {
-	return &Cluster{First: first, Layout: never, Moved: func() {}, Node: node}
+	return &Cluster{
+		First: first, Layout: never, Node: node,
+		Moved: func() {}, Left: func() {}, Queued: func(core.Queued) {}, Gone: func(uint8) {},
+	}
 }
 
 // lanesOf starts lanes with a server. replies get the replies.
@@ -522,7 +525,7 @@ type layoutServer struct {
 func (c *layoutServer) cluster() *Cluster {
 	return &Cluster{
 		First: c.shards, Layout: c.layout, Gone: c.noteGone,
-		Moved: func() { c.moved.Add(1) }, Left: func() { c.left.Add(1) },
+		Moved: func() { c.moved.Add(1) }, Left: func() { c.left.Add(1) }, Queued: func(core.Queued) {},
 	}
 }
 
