@@ -77,9 +77,6 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	if n.queue.head != nil {
 		m.checkBy(h, n.queue.head.Asked)
 	}
-	if m.unlocks == 0 {
-		return
-	}
 	for e := range n.toLookAt {
 		if r := e.unlocking; r != nil {
 			m.checkBy(h, r.Ends)

@@ -23,7 +23,7 @@ func (n *name) index() *index { return n.details.index }
 // reset notes that a name has a single entry, which is idle.
 func (x *index) reset(n *name) { x.moving, x.idle, x.held = nil, []*entry{&n.entry}, 0 }
 
-// moved notes that an entry has changed its phase. An entry that is new is in no list yet.
+// moved notes that an entry has changed its phase.
 func (x *index) moved(e *entry, from, to phase) {
 	out, in := x.list(from), x.list(to)
 	if out == in {
@@ -31,7 +31,8 @@ func (x *index) moved(e *entry, from, to phase) {
 	}
 	if out == nil {
 		x.held--
-	} else if i, last := slices.Index(*out, e), len(*out)-1; i >= 0 {
+	} else {
+		i, last := slices.Index(*out, e), len(*out)-1
 		(*out)[i] = (*out)[last]
 		*out = slices.Delete(*out, last, last+1)
 	}
@@ -83,8 +84,9 @@ func (n *name) spare() *entry {
 		return nil
 	}
 	c := n.makeDetails()
-	c.extra = append(c.extra, &extra{entry: entry{of: n, extraPos: uint16(len(c.extra) + 1)}})
-	return &c.extra[len(c.extra)-1].entry
+	e := &extra{entry: entry{of: n, extraPos: uint16(len(c.extra) + 1)}}
+	c.extra, x.idle = append(c.extra, e), append(x.idle, &e.entry)
+	return &e.entry
 }
 
 // mostAsked returns how many entries may be asked for at a time: an entry for each waiter at the
