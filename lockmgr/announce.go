@@ -150,9 +150,9 @@ func (a *announcer) record() (r processRecord) {
 }
 
 // kept returns the text of a keptRecord, or "" if the manager is Anonymous. r is the first request
-// of the hold, or nil.
+// of the hold.
 func (a *announcer) kept(r *core.Request) string {
-	if r == nil || a.options.Anonymous {
+	if a.options.Anonymous {
 		return ""
 	}
 	now, wall := a.now(), time.Now()

@@ -77,8 +77,7 @@ type listeners struct {
 
 // reset makes c a call of a script without keys and arguments.
 func (c *Command) reset(s *Script) {
-	c.Script, c.Keys, c.Args, c.ops, c.blocks, c.asking, c.items = s, c.Keys[:0], c.Args[:0], 1, false, false, 0
-	c.Rest, c.listeners = nil, listeners{}
+	*c = Command{Script: s, Keys: c.Keys[:0], Args: c.Args[:0], ops: 1}
 }
 
 // renews reports whether c is a call of a script that renews, for any kind of lock.
