@@ -58,7 +58,7 @@ func newLoop(s *shell) *loop {
 		ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
 		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
 		Linger: o.Linger, PlaceTime: placeTime, PollMax: min(o.Lease, pollMax), PollBlind: pollBlind, PollSoon: pollSoon,
-		MaxLocks: o.MaxLocks, Sharded: s.sharded,
+		MaxLocks: o.MaxLocks, Sharded: s.manyServers,
 		GrantLease: grantLease, GrantSecret: s.grantSecret(),
 		Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
 	})
@@ -163,7 +163,7 @@ func (l *loop) carryOut(now time.Duration) {
 	}
 	l.effects = reuse(l.effects)
 	l.lanes.Submit(l.ops, now)
-	if l.sharded && len(l.ops) > 0 {
+	if l.manyServers && len(l.ops) > 0 {
 		l.sent.Ops = l.ops
 		l.effects = l.core.Step(now, &l.sent, l.effects) // Sent has no effects
 	}

@@ -43,8 +43,8 @@ func newManager(o Options, lane wire.Config, cluster *wire.Cluster, newHub func(
 		m.lines = newLineDispatcher(o.Logger.Handler())
 		m.log = slog.New(queuedHandler{m.lines, o.Logger.Handler()})
 	}
-	m.sharded = cluster != nil
-	m.clustered = m.sharded && !cluster.OneSlot
+	m.manyServers = cluster != nil
+	m.clustered = m.manyServers && !cluster.OneSlot
 	m.loop = newLoop(&m.shell)
 	m.actor = actor.Start[message](m.loop)
 	lane.Manager, lane.Timeout, lane.Now, lane.Error = m.id.uuid, o.CommandTimeout, m.now, serverError

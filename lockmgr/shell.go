@@ -23,9 +23,9 @@ type shell struct {
 	clock   *clock
 	// clustered is set for the manager of a cluster.
 	clustered bool
-	// sharded is set if replies come from several servers: the masters of a cluster, or the
+	// manyServers is set if replies come from several servers: the masters of a cluster, or the
 	// successive masters of Sentinels.
-	sharded bool
+	manyServers bool
 
 	actor *actor.Actor[message]
 	lanes *wire.Lanes

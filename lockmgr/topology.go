@@ -65,7 +65,7 @@ func (m *Manager) topologyBy(ctx context.Context, a *wire.Answer) (warning strin
 	if a.Field("role") == "replica" {
 		errReplica = &ServerError{Kind: ErrReadOnly, Err: errors.New("the server is a replica: locks can't be taken there"), Hint: "connect to the master"}
 	}
-	if m.sharded {
+	if m.manyServers {
 		if errReplica != nil {
 			return "", errReplica
 		}

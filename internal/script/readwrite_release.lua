@@ -18,16 +18,16 @@
 --
 -- Safe to repeat: the second run returns nil. The line is served also if the record has ended with its
 -- lease: no message tells of that.
-local key, prefix, channel, holders = KEYS[1], ARGV[2], ARGV[#ARGV], #ARGV - 1
+local key, prefix, channel, lastHolder = KEYS[1], ARGV[2], ARGV[#ARGV], #ARGV - 1
 local line = redis.pcall('EXISTS', beside(key, 'line')) ~= 0 and theLine() -- or an error: it may be at the other master
 
 if line and string.find(ARGV[1], '^%S+ %d+$') then
   pcall(line.depart, key, ARGV[1]) -- before what fails on a key of another type
 end
 
-local released, wrote, left = giveUp(key, prefix, 3, holders)
+local released, wrote, left = giveUp(key, prefix, 3, lastHolder)
 if not released then
-  forget(prefix, 3, holders)
+  forget(prefix, 3, lastHolder)
   if line then
     pcall(line.serve, key)
   end

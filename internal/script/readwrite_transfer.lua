@@ -23,14 +23,14 @@
 -- record then lives as long as the last of those that share it. Of readers' keys
 -- that are missing see readwrite_acquire.lua.
 local key, side, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
-local prefix, channel, holders = ARGV[#ARGV - 1], ARGV[#ARGV], #ARGV - 2
+local prefix, channel, lastHolder = ARGV[#ARGV - 1], ARGV[#ARGV], #ARGV - 2
 local mode = redis.call('HGET', key, 'mode')
 if not mode then
   return false
 end
 local field = mode == 'write' and ':write' or ''
 local ours = false
-for i = 4, holders do
+for i = 4, lastHolder do
   ours = ours or redis.call('HEXISTS', key, ARGV[i] .. field) == 1
 end
 if not ours then
@@ -39,7 +39,7 @@ end
 local recorded = redis.call('HEXISTS', key, ARGV[4] .. field) == 1
 local fields, mine = {}, {}
 if mode == 'read' then
-  fields, mine = entries(key, 4, holders)
+  fields, mine = entries(key, 4, lastHolder)
 end
 if side == 'write' and taken(key, prefix, fields, mine) then
   return {}
@@ -66,7 +66,7 @@ if side == 'write' then
   redis.call('HSET', key, 'mode', 'write', ARGV[4] .. ':write', 1)
 else
   local needs = lease
-  for i = 4, holders do
+  for i = 4, lastHolder do
     local own = timeout(prefix, ARGV[i], 1)
     local ttl = redis.call('PTTL', own)
     if ttl == -2 and redis.call('HEXISTS', key, ARGV[i]) == 1 then
@@ -86,7 +86,7 @@ elseif ttl < lease and (ttl >= 0 or mode == 'write') then
   redis.call('PEXPIRE', key, ARGV[2])
 end
 -- Last, as it may be refused: the record has its end by now.
-for i = 4, holders do
+for i = 4, lastHolder do
   if i > 4 or side == 'read' then
     redis.call('HDEL', key, ARGV[i] .. ':write')
   end

@@ -167,7 +167,7 @@ func (p *position) takes(n *name, number uint64) bool {
 // of the others who wait.
 func (p *position) acquired(n *name) {
 	p.place, p.joined, p.standsUntil, p.outsiders.repeated = 0, 0, 0, 0
-	n.details.run.noOthers, n.details.run.fresh = false, false
+	n.details.run.transferSawNone, n.details.run.fresh = false, false
 }
 
 // answered notes what an answer says of the line. A newer script may have joined the line since.

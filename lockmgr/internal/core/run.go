@@ -10,9 +10,9 @@ type run struct {
 
 	others bool // others may want the name, by the last reply that said so; at first false
 	fresh  bool // others was reported by a transfer of this run
-	// noOthers is set if the last transfer since the entry came to us reported no others. others
-	// may also be false because of a release, or at first.
-	noOthers bool
+	// transferSawNone is set if the last transfer since the entry came to us reported no others.
+	// others may also be false because of a release, or at first.
+	transferSawNone bool
 }
 
 // grant counts a grant.
@@ -94,7 +94,7 @@ func (m *Machine) keptLong(e *entry) bool {
 
 // mostGrants returns after how many grants a run ends, or a transfer asks whether others wait.
 func (m *Machine) mostGrants(r *run) int {
-	if r.noOthers {
+	if r.transferSawNone {
 		return 8 * m.cfg.PassCount
 	}
 	return m.cfg.PassCount

@@ -148,8 +148,8 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 func (m *Machine) noteOthers(e *entry, others bool) {
 	run, u := &e.of.details.run, e.upkeep()
 	every := m.cfg.RecordEvery
-	run.others, run.noOthers = others, !others
-	if run.noOthers && e.of.places() == nil {
+	run.others, run.transferSawNone = others, !others
+	if run.transferSawNone && e.of.places() == nil {
 		run.begin(m.now)
 		u.count = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
