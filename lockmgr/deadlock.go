@@ -46,7 +46,7 @@ func (id *identity) public(err error) error {
 	}
 	out := &DeadlockError{}
 	for _, w := range d.Cycle {
-		out.Cycle = append(out.Cycle, Edge{Owner{id, w.Owner}.String(), w.Item, Owner{id, w.Holder}.String()})
+		out.Cycle = append(out.Cycle, Edge{Owner{id, w.Owner}.String(), w.Name, Owner{id, w.Holder}.String()})
 	}
 	return out
 }

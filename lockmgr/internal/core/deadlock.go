@@ -253,7 +253,7 @@ func (m *Machine) failYoungest(cycle []edge) {
 		if w.request.ID > youngest.ID {
 			youngest = w.request
 		}
-		e.Cycle = append(e.Cycle, Wait{w.request.ID, w.request.Owner(), w.request.Name, w.hold.Request.Owner(), w.item()})
+		e.Cycle = append(e.Cycle, Wait{w.request.Owner(), w.item(), w.hold.Request.Owner()})
 	}
 	m.failQueued(youngest, e)
 }

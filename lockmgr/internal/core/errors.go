@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // The errors of requests and holds. The public package exports and documents most of them.
@@ -31,29 +30,18 @@ var (
 )
 
 // A Wait is one edge of a deadlock: an owner that waits for a name of which another owner has a
-// hold.
+// hold. Of a set, Name is the item for which the owner waits.
 type Wait struct {
-	Request uint64 // the request's ID
-	Owner   uint64
-	Name    string
-	Holder  uint64
-	Item    string // for a set, the item for which the request waits; else Name
+	Owner  uint64
+	Name   string
+	Holder uint64
 }
 
 // A DeadlockError names the cycle that the failed request would have closed. It matches
-// ErrDeadlock.
+// ErrDeadlock. The public package makes the text for users.
 type DeadlockError struct{ Cycle []Wait }
 
-func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	b.WriteString(ErrDeadlock.Error())
-	sep := ": "
-	for _, w := range e.Cycle {
-		fmt.Fprintf(&b, "%sowner %d waits for %q, which owner %d holds", sep, w.Owner, w.Name, w.Holder)
-		sep = "; "
-	}
-	return b.String()
-}
+func (e *DeadlockError) Error() string { return fmt.Sprintf("%v: %+v", ErrDeadlock, e.Cycle) }
 
 // Unwrap makes errors.Is(err, ErrDeadlock) true.
 func (e *DeadlockError) Unwrap() error { return ErrDeadlock }

@@ -143,7 +143,7 @@ func (m *Machine) askedAgain(n *name, r *Request) bool {
 	e, what := beside.Request.entry, n.rules().again(beside, r)
 	switch {
 	case what == never:
-		m.fail(r, &DeadlockError{Cycle: []Wait{{r.ID, r.Owner(), r.Name, r.Owner(), r.Name}}})
+		m.fail(r, &DeadlockError{Cycle: []Wait{{r.Owner(), r.Name, r.Owner()}}})
 	case what == upgrades:
 		m.upgrade(e, beside, r)
 	case r.Fenced && beside.Token == 0:
