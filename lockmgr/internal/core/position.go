@@ -303,12 +303,7 @@ func (p *position) noteOutside(m *Machine, n *name, outside bool) {
 }
 
 // lookAgain is the longest time between two tries of a manager whose waiting the server remembers.
-func (m *Machine) lookAgain() time.Duration {
-	if m.cfg.PlaceTime == 0 {
-		return m.cfg.PollMax
-	}
-	return min(m.cfg.PollMax, m.cfg.PlaceTime*2/5)
-}
+func (m *Machine) lookAgain() time.Duration { return min(m.cfg.PollMax, m.cfg.PlaceTime*2/5) }
 
 // remembered is for how long the server remembers that a request waits, after a try.
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }

@@ -30,7 +30,7 @@ func itemsOf(name string) (items []Item) {
 // Requests of one set at the ends of the times at which it gathers.
 func TestSet_Gather(t *testing.T) {
 	ms := time.Millisecond
-	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Hour, GatherTime: 640 * ms, PollMax: time.Hour})
+	m := New(Config{Lease: 30_000 * ms, GatherAfter: time.Hour, GatherTime: 640 * ms, PollMax: time.Hour, PlaceTime: 5 * time.Hour})
 	s := &set{items: []Item{{Name: "a"}, {Name: "b", Side: Shared}, {Name: "c"}}}
 	s.unmade = s.details()
 	n := &name{kind: Several, details: &s.unmade}
