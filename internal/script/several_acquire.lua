@@ -41,9 +41,10 @@ local function lock(i)
   return KEYS[(i - 1) * stride + 1], ARGV[n + i + 4], want
 end
 
--- held returns the remaining life of the record of lock i if the record keeps the set out, and whether the
--- record is of another kind. If the record is not the set's own, and lets it have the lock, the third result is
--- how many permits are free. held changes nothing.
+-- held looks at the record of lock i, and changes nothing. It returns three results:
+--   the remaining life of the record, if the record keeps the set out
+--   whether the record is of another kind of lock
+--   how many permits are free, if the record does not keep the set out and is not the set's own
 local function held(i)
   local key, prefix, want = lock(i)
   if redis.call('EXISTS', key) == 0 then

@@ -29,7 +29,7 @@ type Lanes struct {
 	detour  *Lane    // the detour lane for refusals that name no master; nil without Cluster.Node
 
 	mu            sync.RWMutex          // NewLanes calls helpers without it, while nobody else has the Lanes
-	lanes         []*Lane               // nil: closed; a lane's index is its number
+	lanes         []*Lane               // by number; nil for a number that no lane has
 	number        map[string]int        // of a lane, by its key: a master's address, or detourPrefix and an address
 	keys          []string              // by number
 	slotlessSince map[int]time.Duration // by number: when the layout first had no slot of the master
