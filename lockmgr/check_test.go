@@ -33,7 +33,7 @@ func TestCheck_NamesWhatIsMissing(t *testing.T) {
 	rules := strings.Fields(allPrivilege)
 	optional := map[string]bool{
 		"+script|load": true, "+pubsub|numsub": true, "+subscribe": true, "+ping": true, "+incrby": true, "+get": true,
-		"+hgetall": true, "+hscan": true, "+getrange": true, "+unlink": true, "~redisson_lock_token:{app:*": true,
+		"+hgetall": true, "+hscan": true, "+getrange": true, "+memory|usage": true, "+unlink": true, "~redisson_lock_token:{app:*": true,
 	}
 	for rule := range strings.FieldsSeq(otherPrivilege) {
 		optional[rule] = true

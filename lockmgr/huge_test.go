@@ -112,3 +112,45 @@ func TestInspect_HugeRecords(t *testing.T) {
 		require.True(t, must(force(name))(t, name), name)
 	}
 }
+
+// What has more than 16 MiB is no lock: to read it would keep the server busy for seconds.
+func TestInspect_LargeData(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	c := faults.Patient(t)
+	fill := func(command, key string) {
+		faults.Do(t, s, "EVAL", "local long = '7'; for _ = 1, 17 do long = long .. long end; for i = 1, 300 do "+command+" end", "1", key)
+	}
+	id := "'00000000-0000-4000-8000-000000000000:' .. i"
+	fill("redis.call('HSET', KEYS[1], "+id+" .. long, 1)", "names")
+	fill("redis.call('HSET', KEYS[1], "+id+", long)", "values")
+	faults.Do(t, s, "SET", "permits", "3")
+	fill("redis.call('ZADD', KEYS[1], 9e15, i .. long)", "{permits}:timeout")
+	fill("redis.call('RPUSH', KEYS[1], i .. long)", "redisson_lock_queue:{fair}")
+	faults.Do(t, s, "HSET", "fair", "00000000-0000-4000-8000-000000000000:1:f", "1")
+	fill("for j = 1, 20 do redis.call('HSET', KEYS[1], "+id+" .. ':' .. j, string.sub(long, 1, 20000)) end", "many")
+	for _, name := range []string{"names", "values", "many"} {
+		require.ErrorIs(t, errOf(m.Inspect(c, name)), lockmgr.ErrWrongType, name)
+		require.ErrorIs(t, errOf(m.ForceUnlock(c, name)), lockmgr.ErrWrongType, name)
+	}
+	require.ErrorIs(t, errOf(m.Permits("permits", 3).Inspect(c)), lockmgr.ErrWrongType)
+	require.Empty(t, mustInspect(t, m, "fair").Queue)
+	for info, err := range m.Scan(c, "") {
+		require.NoError(t, err)
+		require.Equal(t, "fair", info.Name)
+	}
+	require.True(t, must(m.ForceUnlock(c, "fair"))(t))
+}
+
+// A counter of tokens that is none hides no holder.
+func TestInspect_BrokenCounter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := dial(t, s.Addr(), lockmgr.Options{})
+	held := mustLock(t, m, "a")
+	faults.Do(t, s, "SADD", "redisson_lock_token:{a}", "x")
+	info := mustInspect(t, m, "a")
+	require.Equal(t, held.HolderID(), info.Holders[0].Owner)
+	require.Zero(t, info.Token)
+}

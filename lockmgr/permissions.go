@@ -3,6 +3,7 @@ package lockmgr
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,6 +76,7 @@ func (c *checkup) permissions(ctx context.Context) error {
 		{[]string{"HGETALL", c.name}, "", forInspect, optional},
 		{[]string{"HSCAN", c.name, "0"}, "", forInspect, optional},
 		{[]string{"GETRANGE", c.counter, "0", "0"}, "", forInspect, optional},
+		{[]string{"MEMORY", "USAGE", c.name}, "", "Inspect and Scan beside data of many MiB", optional},
 		{[]string{"UNLINK", c.name}, "", "ForceUnlock of a record with very many entries", optional},
 		{[]string{"PING"}, "", "noticing soon that a connection is dead", optional},
 
@@ -153,7 +155,7 @@ func deniedRule(a wire.Answer, words []string, pattern string) string {
 		return pattern // denied for its key or channel
 	}
 	command := strings.ToLower(words[0])
-	if command == "script" || command == "pubsub" {
+	if slices.Contains([]string{"script", "pubsub", "memory"}, command) {
 		command += "|" + strings.ToLower(words[1])
 	}
 	return "+" + command

@@ -323,7 +323,7 @@ func TestUnlock_DeleteDenied(t *testing.T) {
 // second line is for Fenced, the third for Inspect.
 const leastPrivilege = `-@all +evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub +subscribe +unsubscribe +ping
 	+incrby +get
-	+hgetall +hscan +getrange +hlen +unlink
+	+hgetall +hscan +getrange +hlen +memory|usage +unlink
 	~app:* ~redisson_lock_token:{app:* resetchannels &redisson_lock__channel:{app:*`
 
 // readWritePrivilege has the rules that read-write locks need in addition.

@@ -32,5 +32,5 @@
 // is no check that a script names its keys. There is one namespace for classic and sharded
 // channels. Scripts may set global variables. Lua has the parts base, table, string and math only.
 // A command that is not in commands.go fails with an error that says so. Of those that scripts use,
-// HSCAN is missing: the script inspect needs it for a record of more than 1,000 fields.
+// HSCAN and MEMORY are missing: the script inspect needs them for records that are not ours.
 package luaserver

@@ -19,7 +19,7 @@ const (
 
 // leastCommands are the commands that docs/redis.md grants to a user of locks.
 const leastCommands = "+evalsha +eval +script|load +exists +hexists +hset +hdel +pexpire +pttl +del +publish +pubsub|numsub " +
-	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hscan +getrange +unlink +hget +hlen +set " +
+	"+subscribe +unsubscribe +ping +incrby +get +hgetall +hscan +getrange +memory|usage +unlink +hget +hlen +set " +
 	"+scan +time +lindex +lrem +rpush +info +pexpireat " +
 	"+zadd +zrem +zscore +zcard +zcount +zrangebyscore +lpop +lrange"
 

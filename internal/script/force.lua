@@ -30,7 +30,7 @@ if unlinked ~= 1 then
 end
 local channel = ARGV[2]
 local first = KEYS[2] and redis.pcall('LINDEX', KEYS[2], 0)
-if type(first) == 'string' then
+if type(first) == 'string' and #first <= 256 then -- no ID is longer
   -- One of this library listens on the channel of its manager: see fair.lua.
   channel = channel .. ':' .. (string.match(first, '^(.*):%d+:f$') or first)
 end

@@ -9,7 +9,7 @@
 --
 -- Returns an array: the remaining life in milliseconds (-1: no end, -2: no
 -- such key), how many wait (-1: the server would not say), the
--- last token given (false: none), the number of fields of the record, then owner and count of
+-- last token given (false: none, or the counter is broken), the number of fields of the record, then owner and count of
 -- each holder. Of a record with more than 1,000 fields it returns some thousand of them. If there is a
 -- queue, the last element is an array: each member of it, up to 1,000 of them, and the
 -- milliseconds until its deadline. Texts are cut at 256 bytes: anybody may have written them, and no ID
@@ -24,11 +24,16 @@ if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
 end
 local token = false
 if KEYS[2] then
-  token = redis.call('GETRANGE', KEYS[2], 0, longest - 1)
-  token = token ~= '' and token
+  token = redis.pcall('GETRANGE', KEYS[2], 0, longest - 1)
+  if type(token) == 'table' and not string.find(token.err, 'WRONGTYPE', 1, true) then
+    return token
+  end
+  token = type(token) == 'string' and token ~= '' and token
 end
 local size, fields = redis.call('HLEN', KEYS[1])
-if size <= most then
+if large(KEYS[1], most / size) then
+  return {err = 'WRONGTYPE the record is too large'}
+elseif size <= most then
   fields = redis.call('HGETALL', KEYS[1])
 else
   fields = redis.call('HSCAN', KEYS[1], 0, 'COUNT', most)[2]
@@ -43,7 +48,7 @@ for i, field in ipairs(fields) do
 end
 -- A user that takes no fair locks needs no permission for these keys. So they are no KEYS,
 -- and an error means that there is no queue.
-local members = ARGV[3] and redis.pcall('LRANGE', ARGV[3], 0, most - 1) or {}
+local members = ARGV[3] and not large(ARGV[3], 1) and redis.pcall('LRANGE', ARGV[3], 0, most - 1) or {}
 if #members > 0 then
   local clock, queue = redis.call('TIME'), {}
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)

@@ -21,6 +21,9 @@ local out = {
   counter, redis.call('ZCARD', KEYS[2]), redis.call('ZCOUNT', KEYS[2], '-inf', now),
   waiting(ARGV[2], ARGV[3]),
 }
+if large(KEYS[2], ARGV[1] / out[2]) then
+  return {err = 'WRONGTYPE the permits are too large'}
+end
 local some = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
 for i = 1, #some, 2 do
   local score = tonumber(some[i + 1])
