@@ -302,19 +302,23 @@ func TestCancel_FairQueueDenied(t *testing.T) {
 	mustUnlock(t, l)
 }
 
-// A user may not remove records. If Unlock returns an error, the record still names the holder.
+// A user may not remove records, or not look into records. If Unlock returns an error, the record
+// still names the holder.
 func TestUnlock_DeleteDenied(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t).Unrestricted()
 	setUser(t, s, "user", "+@all", "~*", "&*")
 	m := dialAs(t, s.Addr(), "user", lockmgr.Options{Lease: 20 * time.Second, CommandTimeout: 5 * time.Second})
 	for _, side := range []lockmgr.LockOption{lockmgr.Shared(), lockmgr.Exclusive(), lockmgr.Fair()} {
-		l := mustLock(t, m, side.Name(), side)
-		faults.Do(t, s, "ACL", "SETUSER", "user", "-del")
-		before := faults.Do(t, s, "HGETALL", side.Name())
-		requireServerError(t, lockmgr.ErrPermission, l.Unlock(ctx))
-		require.Equal(t, before, faults.Do(t, s, "HGETALL", side.Name()))
-		faults.Do(t, s, "ACL", "SETUSER", "user", "+del")
+		for _, command := range []string{"del", "hexists"} {
+			name := side.Name() + command
+			l := mustLock(t, m, name, side)
+			faults.Do(t, s, "ACL", "SETUSER", "user", "-"+command)
+			before := faults.Do(t, s, "HGETALL", name)
+			requireServerError(t, lockmgr.ErrPermission, l.Unlock(ctx))
+			require.Equal(t, before, faults.Do(t, s, "HGETALL", name))
+			faults.Do(t, s, "ACL", "SETUSER", "user", "+"+command)
+		}
 	}
 	awaitAtRest(t, m)
 }

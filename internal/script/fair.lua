@@ -608,7 +608,11 @@ end
 
 -- has reports whether the record carries a holder. A key of another type carries none.
 local function has(member)
-  return redis.pcall('HEXISTS', lock, member) == 1
+  local there = redis.pcall('HEXISTS', lock, member)
+  if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
+    error(there, 0)
+  end
+  return there == 1
 end
 
 -- carries returns the first of some numbers' members that the record carries, or false.
