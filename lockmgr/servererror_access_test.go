@@ -302,6 +302,19 @@ func TestCancel_FairQueueDenied(t *testing.T) {
 	mustUnlock(t, l)
 }
 
+// A manager that may not prolong a fair lock any more, and has waiting requests, leaves the record.
+func TestTransfer_FairExpireDenied(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t).Unrestricted()
+	setUser(t, s, "user", "+@all", "~*", "&*")
+	m := dialAs(t, s.Addr(), "user", lockmgr.Options{CommandTimeout: 5 * time.Second})
+	l := mustLock(t, m, "a", lockmgr.Fair())
+	faults.Do(t, s, "ACL", "SETUSER", "user", "-pexpire")
+	requireServerError(t, lockmgr.ErrPermission, errOf(m.Lock(faults.Patient(t), "a", lockmgr.Fair())))
+	require.Contains(t, faults.Do(t, s, "HGETALL", "a"), l.HolderID())
+	mustUnlock(t, l)
+}
+
 // A user may not remove records, or not look into records. If Unlock returns an error, the record
 // still names the holder.
 func TestUnlock_DeleteDenied(t *testing.T) {

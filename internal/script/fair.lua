@@ -589,8 +589,10 @@ local function install(mine, least)
   if least < tonumber(ARGV[6]) then
     local set = redis.pcall('PEXPIRE', lock, ARGV[6])
     if type(set) == 'table' then
-      -- A lock without an end would be worse than none.
-      redis.pcall('DEL', lock)
+      -- A lock without an end would be worse than none. One that has an end may be held.
+      if redis.pcall('PTTL', lock) == -1 then
+        redis.pcall('DEL', lock)
+      end
       return set
     end
   end
