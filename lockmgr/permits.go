@@ -67,8 +67,9 @@ func (m *Manager) Permits(name string, limit int) Permits {
 //
 // n is from 1 to the smaller of MaxPermits and the limit given to [Manager.Permits]; otherwise the
 // error matches ErrInvalidOption. If the server's limit is smaller than n, or becomes smaller
-// during the wait, the error matches ErrLimit. While the limit is 0, all requests wait. See
-// [LockOption] for the options that Permits take, and [Manager.LockAsync] for everything else.
+// during the wait, the error matches ErrLimit as soon as the manager's requests before this one
+// have been served. While the limit is 0, all requests wait. See [LockOption] for the options that
+// Permits take, and [Manager.LockAsync] for everything else.
 func (p Permits) AcquireAsync(n int, opts ...LockOption) *futures.Future[*Lock] {
 	return p.manager.request(p.wish(toAcquire, n, opts))
 }
