@@ -88,6 +88,8 @@ func keyOf(call []string) string {
 	switch strings.ToUpper(call[0]) {
 	case "PUBLISH", "SPUBLISH", "PUBSUB", "TIME", "CLUSTER", "INFO":
 		return ""
+	case "MEMORY":
+		return call[2]
 	}
 	return call[1]
 }

@@ -112,15 +112,15 @@ local function try(...)
   return answer
 end
 
--- count returns the number that a text is, or 0 if it is none that we write.
-local function count(text)
+-- numberIn returns the number that a text is, or 0 if it is none that we write.
+local function numberIn(text)
   local digits = string.match(text or '', '^%d+$')
   if digits and #digits <= 15 then
     return tonumber(digits)
   end
   return 0
 end
-local seen = count(string.match(try('HGET', waits, '@' .. manager) or '', '^%d+'))
+local seen = numberIn(string.match(try('HGET', waits, '@' .. manager) or '', '^%d+'))
 local top = try('LINDEX', queue, 0) -- the first member; false: none; nil: not known, see change
 try('ZSCORE', deadlines, manager) -- only to find out whether the key can be used: see broken
 local late = seen > tonumber(ARGV[10])
@@ -253,14 +253,14 @@ local function note()
     previous = member
   end
   if more ~= 0 then
-    redis.pcall('HSET', waits, 'sum', decimal(math.max(0, count(redis.call('HGET', waits, 'sum')) + more)))
+    redis.pcall('HSET', waits, 'sum', decimal(math.max(0, numberIn(redis.call('HGET', waits, 'sum')) + more)))
     keep()
   end
 end
 
 -- waitsAhead returns the sum of the waits of Redisson's members, or more.
 local function waitsAhead()
-  return count(redis.call('HGET', waits, 'sum'))
+  return numberIn(redis.call('HGET', waits, 'sum'))
 end
 
 -- ownerOf returns the manager of a place.
@@ -314,7 +314,7 @@ local function clean()
         if ofUs(member) then
           break
         end
-        sum = sum + count(redis.call('HGET', waits, member))
+        sum = sum + numberIn(redis.call('HGET', waits, member))
         move(member, -over, sum)
       end
     end
@@ -384,7 +384,7 @@ local function refresh(mine)
   local noted, there, sum = {}, {}, 0
   local fields = redis.call('HGETALL', waits)
   for i = 1, #fields, 2 do
-    noted[fields[i]] = count(fields[i + 1])
+    noted[fields[i]] = numberIn(fields[i + 1])
   end
   local all = redis.call('LRANGE', queue, 0, -1)
   local at, ours, till, sorted, by = {}, {}, {}, true, 0

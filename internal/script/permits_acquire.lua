@@ -43,10 +43,9 @@ local no_end = 922337203685477 -- the least score of a permit of Redisson's with
 local function acquire(counter, taken, first)
   local channel, line = ARGV[first], {channel = ARGV[first], list = ARGV[first + 1], wants = ARGV[first + 2]}
   local number, waits, deaf = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4]), ARGV[first + 5] == '1'
-  first = first + 6
-  local n, limit, gather = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
-  local most, holders = tonumber(ARGV[first + 3]), tonumber(ARGV[first + 4])
-  local new = ARGV[first + 5]
+  local n, limit, gather = tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7]), tonumber(ARGV[first + 8])
+  local most, holders = tonumber(ARGV[first + 9]), tonumber(ARGV[first + 10])
+  local new = first + 11 -- the position of the new holder
 
   -- Reads come first: a key of another type fails before anything is written.
   local free = redis.pcall('GET', counter)
@@ -64,14 +63,14 @@ local function acquire(counter, taken, first)
   for _, permit in ipairs(freed) do
     scores[permit] = now
   end
-  for h = first + 5, first + 4 + holders do -- the new holder, too: a copy of this may have run
+  for h = new, new + holders - 1 do -- the new holder, too: a copy of this may have run
     for i = 0, most - 1 do
       local permit = member(ARGV[h], i)
       local score = not scores[permit] and redis.call('ZSCORE', taken, permit)
       if score then
         freed[#freed + 1] = permit
         scores[permit] = tonumber(score)
-        if h == first + 5 and i < n then
+        if h == new and i < n then
           mine = mine + 1
         end
       end
@@ -133,7 +132,7 @@ local function acquire(counter, taken, first)
   if take > 0 then
     local add = {}
     for i = 0, take - 1 do
-      add[2 * i + 1], add[2 * i + 2] = now + life, member(new, i)
+      add[2 * i + 1], add[2 * i + 2] = now + life, member(ARGV[new], i)
     end
     local ok = redis.pcall('ZADD', taken, unpack(add))
     if type(ok) == 'table' then

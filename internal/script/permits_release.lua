@@ -26,8 +26,7 @@ local manager = ARGV[1]
 local function release(counter, taken, first)
   local channel, line = ARGV[first], {channel = ARGV[first], list = ARGV[first + 1], wants = ARGV[first + 2]}
   local number, leaves = tonumber(ARGV[first + 3]), ARGV[first + 4] == '1'
-  first = first + 6
-  local most, holders = tonumber(ARGV[first]), tonumber(ARGV[first + 1])
+  local most, holders = tonumber(ARGV[first + 6]), tonumber(ARGV[first + 7])
   local there = redis.pcall('GET', counter)
   if type(there) == 'table' then
     if not string.find(there.err, 'WRONGTYPE', 1, true) then
@@ -36,7 +35,7 @@ local function release(counter, taken, first)
     there = false -- the counter is gone, and another kind of lock has the name
   end
   local given, members, scores = 0, {}, {}
-  for h = first + 2, first + 1 + holders do
+  for h = first + 8, first + 7 + holders do
     for i = 0, most - 1 do
       local permit = member(ARGV[h], i)
       local score = redis.call('ZSCORE', taken, permit)

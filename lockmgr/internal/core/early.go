@@ -42,9 +42,9 @@ func (y *early) estimate(now, granted time.Duration, waits bool) {
 			y.likely = 2*(y.joinedAt-y.releasedAt) <= granted-y.joinedAt
 		}
 	}
-	y.releasedAt, y.joinedAt = now, 0
-	if waits {
-		y.releasedAt = 0
+	y.releasedAt, y.joinedAt = 0, 0
+	if !waits {
+		y.releasedAt = now
 	}
 }
 

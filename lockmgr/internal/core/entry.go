@@ -103,10 +103,10 @@ type tenure struct {
 	// passingSince is since when the entry is passed on, or shared with one more hold: since newRun,
 	// or the first time after the entry came to us. Before, passingSince is zero. See keptLong.
 	passingSince time.Duration
-	// count is how many requests have got the entry since the entry came to us, since newRun, or
-	// since a transfer reported no others. A pause for outsiders begins run.count anew, but not
-	// count.
-	count int
+	// unasked is how many requests have got the entry since the entry came to us, since newRun, or
+	// since a transfer reported no others. A pause for outsiders begins run.grants anew, but not
+	// unasked.
+	unasked int
 	// passed is set at the first handoff.
 	passed bool
 	// proven is set once a script has found the record after the acquire. trip is the round-trip

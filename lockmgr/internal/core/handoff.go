@@ -65,7 +65,7 @@ func (m *Machine) handOver(e *entry, r *Request, answered *Op) {
 	n, u := e.of, e.upkeep()
 	run := m.decideRun(e)
 	if run == runIsOver {
-		m.noticeOf(n, Notice{What: StoodBack, N: u.count})
+		m.noticeOf(n, Notice{What: StoodBack, N: u.unasked})
 		m.stats.StoodBack++
 	}
 	switch {
@@ -103,8 +103,8 @@ func (m *Machine) handTo(e *entry, r *Request, answered *Op, passed bool) {
 }
 
 // lacks reports whether an entry lacks something that the next holder needs, and that only a
-// transfer brings: enough lease, a token, or the turn in the queue of the server. answered is as
-// for passOn.
+// transfer brings: enough lease, a token, or the turn in the queue of the server. answered is the
+// operation that has just been confirmed, or nil.
 func (m *Machine) lacks(e *entry, r *Request, answered *Op) bool {
 	switch {
 	case r.Fenced && !m.mayTakeToken(e, r), m.behind(e, r):

@@ -84,10 +84,10 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 }
 
-// sent notes at which shards operations wait. A name moves only if its operation goes to another
+// noteSent notes at which shards operations wait. A name moves only if its operation goes to another
 // shard than the name's operation before: a shell with an old layout sends each operation to the
 // shard that the name has left, and the name stays on the shard that the redirection named.
-func (m *Machine) sent(ops []*Op) {
+func (m *Machine) noteSent(ops []*Op) {
 	for _, op := range ops {
 		n := op.entry.of
 		if op.entry.flight != op.ID || n.sentTo == op.Shard { // an Abort in the same batch ends the flight
@@ -100,9 +100,9 @@ func (m *Machine) sent(ops []*Op) {
 	}
 }
 
-// queuedAt notes that an operation waits at another server. If the operation has been answered
-// since, queuedAt does nothing.
-func (m *Machine) queuedAt(ev Queued) {
+// noteQueued notes that an operation waits at another server. If the operation has been answered
+// since, noteQueued does nothing.
+func (m *Machine) noteQueued(ev Queued) {
 	n := m.known(ev.Name, ev.Set)
 	if n == nil {
 		return

@@ -39,9 +39,9 @@ func (m *Machine) grant(e *entry, r *Request) {
 		m.extendLater(e, h)
 	}
 	// A hold that joins a hold does not count as a grant, unless no run has begun.
-	if n.hasDetails() && (h.next() == nil || n.details.run.count == 0) {
+	if n.hasDetails() && (h.next() == nil || n.details.run.grants == 0) {
 		n.details.run.grant(m.now)
-		e.upkeep().count++
+		e.upkeep().unasked++
 	}
 	m.tellGrant(r)
 }

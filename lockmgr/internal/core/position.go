@@ -183,7 +183,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 		return
 	}
 	p.ranAt(op.Sent)
-	if r.Joined && p.newest.Number != p.place && !e.woken { // else a grant or a message has come before
+	if granted := p.newest.Number == p.place; r.Joined && !granted && !e.woken { // no message has come before
 		p.standsUntil = op.Sent + op.Waits*2/3
 	}
 	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {

@@ -5,8 +5,8 @@ import "time"
 // A run is a row of grants of this manager, and what scripts have said of others meanwhile. If
 // others want the name, a run ends after PassCount grants or PassTime: see runOver and outsiders.
 type run struct {
-	count int           // grants of this run, of all entries: upkeep.count counts those of one
-	start time.Duration // when the first of them was made
+	grants int           // of this run, of all entries: tenure.unasked counts those of one
+	start  time.Duration // when the first of them was made
 
 	others bool // others may want the name, by the last reply that said so; at first false
 	fresh  bool // others was reported by a transfer of this run
@@ -17,22 +17,22 @@ type run struct {
 
 // grant counts a grant.
 func (r *run) grant(now time.Duration) {
-	if r.count++; r.count == 1 {
+	if r.grants++; r.grants == 1 {
 		r.start = now
 	}
 }
 
 // begin begins a new run.
-func (r *run) begin(now time.Duration) { r.count, r.start, r.fresh = 0, now, false }
+func (r *run) begin(now time.Duration) { r.grants, r.start, r.fresh = 0, now, false }
 
 // ended reports whether a run has had as many grants as most, or has lasted for PassTime.
 func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
-	return r.count >= most || r.count > 0 && lasted >= cfg.PassTime
+	return r.grants >= most || r.grants > 0 && lasted >= cfg.PassTime
 }
 
 // noteHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
 // would have to ask whether others wait, and a transfer of this run has reported nobody, the time
-// of the run begins anew. u.count does not, so after enough grants a transfer asks all the same.
+// of the run begins anew. u.unasked does not, so after enough grants a transfer asks all the same.
 func (m *Machine) noteHandoff(e *entry) {
 	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
@@ -63,7 +63,7 @@ func (m *Machine) decideRun(e *entry) runDecision {
 	switch {
 	case m.runOver(e), u.writerWaits:
 		return runIsOver
-	case e.of.plainOrReadWrite() && (u.count >= most || e.hold != nil && run.ended(most, m.now-run.start, &m.cfg)):
+	case e.of.plainOrReadWrite() && (u.unasked >= most || e.hold != nil && run.ended(most, m.now-run.start, &m.cfg)):
 		return askFirst
 	}
 	return goOn
@@ -78,7 +78,7 @@ func (m *Machine) runOver(e *entry) bool {
 	if p == nil {
 		return false
 	}
-	over := e.upkeep().count >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
+	over := e.upkeep().unasked >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
 	othersWait := e.of.details.run.others || !m.cfg.TrustSubscribers
 	paused := m.now < p.outsiders.until
 	return paused || over && othersWait || e.of.plainOrReadWrite() && m.keptLong(e)
@@ -106,13 +106,13 @@ func (m *Machine) mostGrants(r *run) int {
 func (m *Machine) asksEarly(e *entry) bool {
 	r, u := &e.of.details.run, e.upkeep()
 	reported := r.fresh && r.others
-	return e.of.plainOrReadWrite() && !u.retry.failing() && !reported && 2*u.count >= m.mostGrants(r)
+	return e.of.plainOrReadWrite() && !u.retry.failing() && !reported && 2*u.unasked >= m.mostGrants(r)
 }
 
 // newRun begins a new run while an entry is ours.
 func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
-	u.passingSince, u.count, u.writerWaits = m.now, 0, false
+	u.passingSince, u.unasked, u.writerWaits = m.now, 0, false
 	if o := e.of.outsiders(); o != nil {
 		o.hadFor += m.now - e.runSince
 	}

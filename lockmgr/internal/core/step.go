@@ -25,9 +25,9 @@ func (m *Machine) Step(now time.Duration, ev Event, out []Effect) []Effect {
 	case Untaken:
 		m.unlock(ev.Request, true)
 	case *Sent:
-		m.sent(ev.Ops)
+		m.noteSent(ev.Ops)
 	case Queued:
-		m.queuedAt(ev)
+		m.noteQueued(ev)
 	case *Replies:
 		m.replies(ev.Replies)
 		m.reportRenewals()

@@ -151,7 +151,7 @@ func (m *Machine) noteOthers(e *entry, others bool) {
 	run.others, run.transferSawNone = others, !others
 	if run.transferSawNone && e.of.places() == nil {
 		run.begin(m.now)
-		u.count = 0
+		u.unasked = 0
 		u.spacing = min(2*max(u.spacing, every), mostSpacing*every, max(every, m.cfg.PassTime/4))
 	} else {
 		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)

@@ -117,7 +117,7 @@ func (b *batch) add(t *task) *Command {
 func (b *batch) single(t *task) {
 	f := formatOf(t.op)
 	f.write(&b.encoder, t.op, b.add(t))
-	if f.always {
+	if f.evenOne {
 		t.index = 0
 	}
 }
@@ -176,7 +176,7 @@ func (b *batch) close(s *shared) {
 		return
 	}
 	t := &b.tasks[s.first]
-	if f := formatOf(t.op); b.commands[s.at].ops == 1 && !f.always {
+	if f := formatOf(t.op); b.commands[s.at].ops == 1 && !f.evenOne {
 		f.write(&b.encoder, t.op, &b.commands[s.at])
 		t.index = alone
 	}

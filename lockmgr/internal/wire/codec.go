@@ -117,8 +117,8 @@ type format struct {
 	join func(e *encoder, op *core.Op, c *Command)
 	// pick returns the answer to operation i of n operations with a shared command.
 	pick func(a *Answer, i, n int) Answer
-	// always reports whether a single operation uses the script many, too.
-	always bool
+	// evenOne reports whether a single operation uses the script many, too.
+	evenOne bool
 	// read fills in the reply, and reports whether the answer has a shape that the script can
 	// return.
 	read func(op *core.Op, a *Answer, r *core.Reply) bool
@@ -187,7 +187,7 @@ func oneOrMany(
 			c.reset(s)
 			join(e, op, c)
 		},
-		many: s, most: most, always: true, pick: pick, join: join, read: read,
+		many: s, most: most, evenOne: true, pick: pick, join: join, read: read,
 	}
 }
 
@@ -271,7 +271,7 @@ func Encode(manager string, op *core.Op) (c Command) {
 // Decode reads the answer to an operation with a command of its own. fail makes the error of the
 // reply from a failure, and nil from nil.
 func Decode(op *core.Op, a *Answer, fail func(*Failure) error) (r core.Reply) {
-	if f := formatOf(op); f.always {
+	if f := formatOf(op); f.evenOne {
 		one := f.pick(a, 0, 1)
 		a = &one
 	}

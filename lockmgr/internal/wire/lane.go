@@ -47,12 +47,12 @@ type Lane struct {
 
 	confirms *confirmer // nil: all replies are reported at once
 
-	senders [senders]sender // started when first needed
-	roused  int             // senders on their way to take, after rouse
-	batches int             // under way, without renewals
-	flying  int             // the tasks of these batches
-	window  int             // how many tasks are under way before further tasks wait: see worthSending
-	closed  bool
+	senders  [senders]sender // started when first needed
+	arriving int             // senders on their way to take, after rouse
+	batches  int             // under way, without renewals
+	flying   int             // the tasks of these batches
+	window   int             // how many tasks are under way before further tasks wait: see worthSending
+	closed   bool
 
 	stop context.CancelFunc // cuts off what is in flight
 	ctx  context.Context
@@ -246,7 +246,7 @@ func (l *Lane) sendSoon() {
 	if len(l.renewals) > 0 {
 		l.renewer.resume()
 	}
-	if l.roused > 0 || !l.worthSending() {
+	if l.arriving > 0 || !l.worthSending() {
 		return
 	}
 	for i := range l.senders {
@@ -266,7 +266,7 @@ func (l *Lane) rouse(s *sender) bool {
 	default:
 		return false
 	}
-	l.roused++
+	l.arriving++
 	return true
 }
 
@@ -304,11 +304,11 @@ func (l *Lane) take(s *sender, out []task) []task {
 			l.window = int(trip / batchCost)
 		}
 	} else {
-		l.roused-- // its first call: rouse has started it
+		l.arriving-- // its first call: rouse has started it
 	}
 	for !l.closed && !l.worthSending() {
 		s.await()
-		l.roused--
+		l.arriving--
 	}
 	out = move(out[:0], &l.urgent, maxBatch-min(len(l.queue), maxBatch/4))
 	out = move(out, &l.queue, maxBatch-len(out))

@@ -256,7 +256,7 @@ func TestLane_OneSenderServesAFewCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Lane{cfg: Config{Now: func() time.Duration { return 0 }}}
 		var got [senders]int
-		l.roused = len(l.senders) // all are started
+		l.arriving = len(l.senders) // all are started
 		for i := range l.senders {
 			s := &l.senders[i]
 			s.filled.L, s.started = &l.mu, true

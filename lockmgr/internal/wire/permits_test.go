@@ -24,7 +24,7 @@ func TestPermits_LargeOperationsShareNoCommand(t *testing.T) {
 
 // decodeOne reads an answer as that of a command with one operation.
 func decodeOne(op *core.Op, a *Answer) core.Reply {
-	if formatOf(op).always {
+	if formatOf(op).evenOne {
 		a = &Answer{Kind: Array, Array: []Answer{*a}}
 	}
 	return Decode(op, a, fail)
