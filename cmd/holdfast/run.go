@@ -181,8 +181,12 @@ func (j *job) run(a *app) error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
 		lost := l.Err()
-		if err := l.Unlock(ctx); lost == nil && errors.Is(err, lockmgr.ErrLeaseLost) {
+		switch err := l.Unlock(ctx); {
+		case lost != nil || err == nil:
+		case errors.Is(err, lockmgr.ErrLeaseLost):
 			lost = err
+		default:
+			fmt.Fprintln(os.Stderr, "holdfast: the lock may stay taken until its lease ends:", said(err.Error()))
 		}
 		switch {
 		case started != nil:

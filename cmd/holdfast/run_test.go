@@ -374,6 +374,15 @@ func TestRun_Loss(t *testing.T) {
 	}
 }
 
+// A lock that can't be given back stays taken. The exit code is that of the command.
+func TestRun_ServerIsSilentAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	code, _, text := w.run("run", "a", "--", "sh", "-c", "kill -STOP "+strconv.Itoa(w.PID())+"; exit 3")
+	w.Thaw()
+	require.Equal(t, 3, code)
+	require.Regexp(t, `^holdfast: the lock may stay taken until its lease ends: lockmgr: unlock "a": server unavailable: .*\n$`, text)
+}
+
 // When holdfast is killed, the command gets SIGTERM, and the lock is free after the lease.
 func TestRun_Killed(t *testing.T) {
 	w := newWorld(t)

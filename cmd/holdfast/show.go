@@ -26,7 +26,8 @@ func (a *app) ls() *cobra.Command {
 		Short: "List locks",
 		Long: `ls lists the locks whose names begin with PREFIX, or all: who holds them, for how long, how long the
 record lives if nobody renews it, and how many processes wait. A lock that is "kept by" somebody is one that --keep
-or KeepFor keeps after its holder has ended. It is free after the TTL.
+or KeepFor keeps after its holder has ended. It is free after the TTL. PREFIX is no pattern: leave out the star. A user
+who may read some names only must give a PREFIX.
 
 Locks that are free are not listed. Permits with a limit of 0 that nobody has are listed only if PREFIX is their
 whole name. Who holds a lock is known a second after the grant; a client of Redisson has an ID only. Texts that others
