@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
@@ -30,14 +30,10 @@ type Greeter struct {
 
 	// greet asks the question. refused reports whether the failure is an error reply that is as
 	// good as an answer, unless the connection has ended.
-	greet      func(context.Context) (f *Failure, refused bool)
-	ctx        context.Context // of questions; ends with Close
-	stop       context.CancelFunc
-	background sync.WaitGroup
-
-	mu       sync.Mutex
-	underWay *greeting // nil: none
-	closed   bool
+	greet    func(context.Context) (f *Failure, refused bool)
+	ctx      context.Context // of questions; ends with Close
+	stop     context.CancelFunc
+	underWay singleflight.Group // the question
 }
 
 // QuestionTime bounds a question to a server. The caller may stop waiting earlier. The question
@@ -47,12 +43,6 @@ const QuestionTime = 10 * time.Second
 
 // mostGreetings is how many questions are asked in a row if a connection ends during each.
 const mostGreetings = 5
-
-// A greeting is a question under way, for which commands wait.
-type greeting struct {
-	done    chan struct{} // closed at the end; failure is set then
-	failure *Failure
-}
 
 // Init sets what is asked.
 func (g *Greeter) Init(greet func(context.Context) (f *Failure, refused bool)) {
@@ -72,14 +62,11 @@ func (g *Greeter) Ready(start func() context.Context) *Failure {
 	if g.ended.Load()+1 == g.greetedAt.Load() {
 		return nil
 	}
-	p := g.join()
-	if p == nil {
-		return AfterClose
-	}
+	answer := g.underWay.DoChan("", g.try)
 	ctx := start()
 	select {
-	case <-p.done:
-		return p.failure
+	case a := <-answer:
+		return a.Val.(*Failure)
 	case <-ctx.Done():
 		return Unsent(ctx.Err())
 	}
@@ -87,38 +74,16 @@ func (g *Greeter) Ready(start func() context.Context) *Failure {
 
 // Close ends the question under way, and waits for the end.
 func (g *Greeter) Close() {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
 	g.stop()
-	g.background.Wait()
-}
-
-// join returns the question under way, and begins a question if there is none. join returns nil
-// after Close.
-func (g *Greeter) join() *greeting {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return nil
-	}
-	if g.underWay == nil {
-		p := &greeting{done: make(chan struct{})}
-		g.underWay = p
-		g.background.Go(func() {
-			f := g.try()
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.underWay, p.failure = nil, f
-			close(p.done)
-		})
-	}
-	return g.underWay
+	_, _, _ = g.underWay.Do("", g.try) // it may be the one under way, and else asks nothing
 }
 
 // try asks until a question is answered during which no connection has ended. Otherwise try returns
 // the failure of the commands that wait.
-func (g *Greeter) try() *Failure {
+func (g *Greeter) try() (any, error) {
+	if g.ctx.Err() != nil {
+		return AfterClose, nil
+	}
 	ctx, end := StartOnce(g.ctx, QuestionTime)
 	defer end()
 	for range mostGreetings {
@@ -126,13 +91,13 @@ func (g *Greeter) try() *Failure {
 		f, refused := g.greet(ctx)
 		if (f == nil || refused) && g.ended.Load() == ended {
 			g.greetedAt.Store(ended + 1)
-			return nil
+			return (*Failure)(nil), nil
 		}
 		if f != nil {
-			return f
+			return f, nil
 		}
 	}
-	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to the server do not last")}
+	return &Failure{Kind: Unavailable, Ran: core.No, Err: errors.New("the connections to the server do not last")}, nil
 }
 
 // A Connector is a Server that is reached through the client of one server. A Connector greets the

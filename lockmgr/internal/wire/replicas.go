@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
@@ -34,9 +36,13 @@ type confirmer struct {
 	usedAt     time.Duration  // when own was last used
 	background sync.WaitGroup // connections that are being closed
 
+	// opening is the call of connect. The call takes no context, and blocks for ever if others keep
+	// all connections of the client's pool. So there is at most one call, which is waited for for a
+	// time only.
+	opening singleflight.Group
+
 	mu         sync.Mutex
-	own        Connection  // nil: none
-	opening    *connecting // the call of connect under way; nil: none
+	own        Connection // nil: none
 	filled     sync.Cond
 	replies    []core.Reply
 	confirming []*core.Op // whose replies are being confirmed
@@ -56,14 +62,6 @@ func vouches(r *core.Reply) bool {
 		return r.Ran == core.Yes && r.OK && !r.Op.Unfinished
 	}
 	return false
-}
-
-// A connecting is a call of confirmer.connect under way. The call takes no context, and blocks for
-// ever if others keep all connections of the client's pool. So a confirmer has at most one call
-// under way, and waits for the call for a time only.
-type connecting struct {
-	done chan struct{} // closed at the end; err is set then
-	err  error
 }
 
 // newConfirmer starts a confirmer. The confirmer ends with close.
@@ -344,52 +342,51 @@ func (c *confirmer) open() (Connection, *Failure) {
 	if c.cfg.Now()-c.usedAt > idleTime {
 		c.drop()
 	}
-	c.mu.Lock()
-	own, call := c.own, c.opening
-	if own == nil && call == nil {
-		call = &connecting{done: make(chan struct{})}
-		c.opening = call
-		go c.dial(call)
-	}
-	c.mu.Unlock()
-	if own != nil {
+	if own := c.opened(); own != nil {
 		return own, nil
 	}
 	late := time.NewTimer(c.cfg.Replicas.Timeout + c.cfg.Timeout)
 	defer late.Stop()
 	select {
-	case <-call.done:
+	case call := <-c.opening.DoChan("", c.dial):
+		if call.Err != nil {
+			return nil, DialFailure(call.Err)
+		}
 	case <-c.ctx.Done():
 		return nil, &Failure{Kind: Closed, Final: true}
 	case <-late.C:
 		return nil, &Failure{Kind: TooFew, Final: true, Err: errNoConnection, Hint: "is the client's pool used up? BlockingPoolSize is its size"}
 	}
-	if call.err != nil {
-		return nil, DialFailure(call.err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.own == nil {
+	own := c.opened()
+	if own == nil {
 		return nil, &Failure{Kind: Closed, Final: true} // closed meanwhile
 	}
-	return c.own, nil
+	return own, nil
+}
+
+// opened returns the connection, or nil.
+func (c *confirmer) opened() Connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.own
 }
 
 // dial calls connect, and keeps the connection.
-func (c *confirmer) dial(call *connecting) {
+func (c *confirmer) dial() (any, error) {
+	if c.opened() != nil { // by a call that has ended meanwhile
+		return nil, nil
+	}
 	own, err := c.connect()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer close(call.done)
-	c.opening = nil
 	switch {
 	case err != nil:
-		call.err = err
 	case c.closed:
 		go own.Close()
 	default:
 		c.own = own
 	}
+	return nil, err
 }
 
 // drop closes the connection in the background, even while a command is under way.
