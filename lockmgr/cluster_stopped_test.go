@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/resp"
@@ -256,4 +257,55 @@ func (b *bystander) requireNoHarm(stopped *redistest.Server, itsName string, bes
 		}
 	}
 	require.Empty(b.t, harmed, "at %s", stopped.Addr())
+}
+
+// Requests for thousands of new names at a master that does not answer fail in the promised time,
+// as one for a known name does, although most of their commands are never sent. So does Inspect.
+// Requests for names on other masters are granted.
+func TestCluster_NewNamesAtAStoppedMaster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0, "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
+	const retry, timeout, names = time.Second, 600 * time.Millisecond, 10_000
+	m := dialCluster(t, c, lockmgr.Options{CommandTimeout: timeout, RetryTime: retry, Anonymous: true})
+	stopped := c.Nodes[0]
+	var there, here string
+	for owner, some := range namesOn(c, 1) {
+		if owner == stopped {
+			there = some[0]
+		} else {
+			here = some[0]
+		}
+	}
+	stopped.Freeze()
+	defer stopped.Thaw()
+	begin := time.Now()
+	var all []*futures.Future[*lockmgr.Lock]
+	for i := range names {
+		all = append(all, m.LockAsync(fmt.Sprintf("%d{%s}", i, there)))
+	}
+	all = append(all, m.LockAllAsync(lockmgr.All(there, here)))
+	asked := time.Since(begin) // as long as it takes to ask does not count
+	inspected := make(chan error, 1)
+	go func() {
+		_, err := m.Inspect(context.Background(), there)
+		inspected <- err
+	}()
+	faults.Eventually(t, func() bool { // on a busy machine a master may take longer than the time-out
+		l, err := m.Lock(faults.Patient(t), here+"{"+here+"}")
+		return err == nil && l.Unlock(faults.Patient(t)) == nil
+	}, "a name at a master that answers")
+	failed := new(lockmgr.ServerError)
+	require.ErrorAs(t, <-inspected, &failed)
+	require.ErrorIs(t, failed, lockmgr.ErrUnavailable)
+	require.Equal(t, stopped.Addr(), failed.Addr)
+	t.Logf("Inspect failed after %v", time.Since(begin))
+	// A busy machine may be late, but by less than the commands of all names take.
+	const bound = retry + timeout + 5*time.Second
+	require.Less(t, time.Since(begin)-asked, bound)
+	for _, f := range all {
+		require.ErrorIs(t, errOf(f.Await(faults.Patient(t))), lockmgr.ErrUnavailable)
+	}
+	took := time.Since(begin) - asked
+	t.Logf("%d requests failed after %v", len(all), took)
+	require.Less(t, took, bound)
 }
