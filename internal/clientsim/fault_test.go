@@ -166,12 +166,13 @@ func (w *world) strike(r *rand.Rand, kind kinds, lasts time.Duration) {
 		})
 	case badCounter:
 		key := counterOf(name)
-		keys.Values[key] = &value{Kind: luaserver.List}
+		mark := lasts.String()
+		keys.Values[key] = &value{Kind: luaserver.List, List: []string{mark}}
 		w.trouble(kind, nil, name, lasts)
 		ends(func() {
 			keys := w.keysOf(key) // its slot may have moved
-			if now := keys.Values[key]; now == nil || now.Kind != luaserver.List {
-				return // a failover has brought an earlier one back
+			if now := keys.Values[key]; now == nil || now.Kind != luaserver.List || now.List[0] != mark {
+				return // lost, brought back by a failover, or broken once more
 			}
 			if delete(keys.Values, key); counter != nil {
 				keys.Values[key] = counter
