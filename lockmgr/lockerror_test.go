@@ -78,38 +78,39 @@ func TestError_NamesItsLockOnce(t *testing.T) {
 
 // The error of a wait whose context ended says that once, and why there was no lock.
 func TestError_TellsAnEndedContextOnce(t *testing.T) {
-	t.Parallel()
-	m := dialMini(t, lockmgr.Options{})
-	held := mustLock(t, m, "a long name")
-	reason := errors.New("the shop is closed")
-	for what, test := range map[string]struct {
-		make  func() context.Context
-		kinds []error
-	}{
-		"cancelled": {func() context.Context {
-			c, cancel := context.WithCancel(ctx)
-			time.AfterFunc(time.Millisecond, cancel)
-			return c
-		}, []error{context.Canceled}},
-		"too late": {func() context.Context { return endsIn(t, time.Millisecond) }, []error{context.DeadlineExceeded}},
-		"for a reason": {func() context.Context {
-			c, cancel := context.WithTimeoutCause(ctx, time.Millisecond, reason)
-			t.Cleanup(cancel)
-			return c
-		}, []error{context.DeadlineExceeded, reason}},
-	} {
-		t.Run(what+" Lock", func(t *testing.T) {
-			err := errOf(m.Lock(test.make(), "a long name"))
-			requireLockError(t, err, "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
-		})
-		t.Run(what+" LockAsync", func(t *testing.T) {
-			f := m.LockAsync("a long name")
-			err := errOf(f.Await(test.make()))
-			e := requireLockError(t, err, "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
-			require.GreaterOrEqual(t, e.Waited, time.Millisecond)
-		})
-	}
-	mustUnlock(t, held)
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		held := mustLock(t, m, "a long name")
+		reason := errors.New("the shop is closed")
+		for what, test := range map[string]struct {
+			make  func() (context.Context, context.CancelFunc)
+			kinds []error
+		}{
+			"cancelled": {func() (context.Context, context.CancelFunc) {
+				c, cancel := context.WithCancel(ctx)
+				time.AfterFunc(second, cancel)
+				return c, cancel
+			}, []error{context.Canceled}},
+			"too late": {func() (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, second)
+			}, []error{context.DeadlineExceeded}},
+			"for a reason": {func() (context.Context, context.CancelFunc) {
+				return context.WithTimeoutCause(ctx, second, reason)
+			}, []error{context.DeadlineExceeded, reason}},
+		} {
+			for call, lock := range map[string]func(context.Context) (*lockmgr.Lock, error){
+				"Lock":  func(c context.Context) (*lockmgr.Lock, error) { return m.Lock(c, "a long name") },
+				"Await": func(c context.Context) (*lockmgr.Lock, error) { return m.LockAsync("a long name").Await(c) },
+			} {
+				t.Log(what, call)
+				c, cancel := test.make()
+				e := requireLockError(t, errOf(lock(c)), "lock", "a long name", append(test.kinds, lockmgr.ErrNotAcquired)...)
+				require.Equal(t, second, e.Waited)
+				cancel()
+			}
+		}
+		mustUnlock(t, held)
+	})
 }
 
 // "The server is silent" and "another owner holds it" never look alike, however the wait ended.
