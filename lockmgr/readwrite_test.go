@@ -212,7 +212,7 @@ func TestReadWrite_TryLockIsNotRefusedBesideReaders(t *testing.T) {
 							ask = mustLock
 						}
 						l := ask(t, m, "doc", lockmgr.Shared())
-						time.Sleep(time.Duration(lengths.Int64N(int64(tt.hold))))
+						<-time.After(time.Duration(lengths.Int64N(int64(tt.hold))))
 						mustUnlock(t, l)
 					}
 				})
