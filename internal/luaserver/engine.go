@@ -22,8 +22,8 @@ type Script struct {
 	proto *lua.FunctionProto
 }
 
-// scriptName finds the line by which each script begins.
-var scriptName = regexp.MustCompile(`(?m)^-- (\w+)\.lua `)
+// scriptName finds the line by which each script, and each part of a script, begins.
+var scriptName = regexp.MustCompile(`(?m)^-- (\w+)\.lua (is in )?`)
 
 var (
 	compiling sync.Mutex
@@ -49,7 +49,9 @@ func Compile(text string) (*Script, error) {
 	sum := sha1.Sum([]byte(text))
 	s := &Script{SHA: hex.EncodeToString(sum[:]), proto: proto}
 	for _, m := range scriptName.FindAllStringSubmatch(text, -1) {
-		s.Name = m[1] // the last: the first may be a part that several share
+		if m[2] == "" { // else it is a part that several scripts share
+			s.Name = m[1]
+		}
 	}
 	compiled[text] = s
 	return s, nil

@@ -25,8 +25,6 @@
 -- that puts the new owner in the place of another one sets the life of the
 -- record. Later runs never shorten it.
 --
--- Package script puts plain.lua, and line.lua and plain_line.lua as theLine, before this text.
-
 local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
 
@@ -45,12 +43,12 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
         return {ttl}
       end
       local ok, joined = pcall(line.enter, key, want, whole)
-      return refused(want, ttl, ok and joined)
+      return (want == '' or ok and joined) and ttl or {ttl, 0}
     end
   else
     local ok, left, joined = pcall(line.refusal, key, want, whole, whole)
     if ok and left then
-      return refused(want, left, joined)
+      return (want == '' or joined) and left or {left, 0}
     end
   end
 end

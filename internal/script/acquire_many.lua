@@ -10,9 +10,16 @@
 local lease = tonumber(ARGV[1])
 local line -- the functions of the lines, if there are any
 
+-- Most often no lock has a record or a line, which one command tells.
+local names = {unpack(KEYS)}
+for i = 1, #KEYS do
+  names[#KEYS + i] = beside(KEYS[i], 'line')
+end
+local some = redis.pcall('EXISTS', unpack(names)) ~= 0 -- or an error: a line may be at the other master
+
 local function acquire(key, owner)
   local ttl = -2
-  if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
+  if some and redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then
     ttl = redis.pcall('PTTL', key)
     if type(ttl) == 'table' then
       return ttl

@@ -531,21 +531,9 @@ local function grantTo(first)
     end
     return false
   end
-  local token = 0
-  if tokens == '1' and type(redis.pcall('INCRBY', KEYS[6], 1)) == 'number' then
-    token = redis.pcall('GET', KEYS[6]) -- as text: a Lua number has 53 bits
-  end
-  if type(token) == 'table' or type(redis.pcall('HSET', lock, first, 1)) == 'table' then
-    return false
-  end
-  local grant = table.concat({n, text, decimal(micros - since), lease, token}, ' ')
-  -- The end counts from the same instant as elapsed, however long the script takes.
-  local done = redis.pcall('PEXPIREAT', lock, decimal(now + lease))
-  if done == 1 then
-    done = redis.pcall('PUBLISH', to, grant .. ' ' .. redis.sha1hex(secret .. lock .. ' ' .. grant))
-  end
-  if type(done) == 'table' then
-    redis.call('DEL', lock)
+  local token = tokens == '1' and tokenOf(KEYS[6]) or 0
+  if type(token) == 'table' or type(redis.pcall('HSET', lock, first, 1)) == 'table'
+    or not send(lock, to, n, text, micros, since, lease, token, secret) then
     return false
   end
   redis.call('ZREM', deadlines, first)

@@ -1,5 +1,7 @@
 -- permits.lua is in the scripts of permits.
 
+local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
+
 -- counts reports whether a text is a number of free permits. The number may be negative.
 local function counts(text)
   return string.find(text, '^%-?%d+$') and #text <= 16

@@ -37,7 +37,6 @@
 -- Only the first manager of the line gathers: two could each keep what the other one lacks. The
 -- managers behind leave it what comes free. Clients of Redisson do not, so it keeps what it finds.
 local lease, manager = tonumber(ARGV[1]), ARGV[2]
-local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
 
 -- acquire serves the request whose arguments begin at first.
 local function acquire(counter, taken, first)

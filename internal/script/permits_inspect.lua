@@ -12,7 +12,6 @@
 -- -1 if it has no end.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local no_end = 922337203685477 -- the least score of a permit of Redisson's without a lease
 local counter = redis.call('GETRANGE', KEYS[1], 0, 31) -- a number has fewer digits
 if not counts(counter) and redis.call('EXISTS', KEYS[1]) == 1 then
   return {err = 'WRONGTYPE the key does not count permits'}

@@ -33,21 +33,9 @@ local function record(line, holder, reads, lease)
   return type(err) == 'table' and err.err
 end
 
--- tokenOf takes a fencing token, and returns it as text: a Lua number has 53 bits. A reader takes none, and
--- gets the last one that was taken. tokenOf returns an error if the counter is no number.
-local function tokenOf(counter, reads)
-  local last = reads and redis.pcall('GET', counter)
-  if type(last) == 'string' then
-    return last
-  end
-  local taken = redis.pcall('INCRBY', counter, 1)
-  return type(taken) == 'number' and redis.pcall('GET', counter) or taken
-end
-
--- give records the first manager of the line as the holder of a free lock, and tells it so: see Grants
--- by message in fair.lua, which has the same message. It returns the lease of the grant, and whether the holder
--- reads, or nil if it can't. While clients that can stand in no line subscribe, nobody is granted a lock by
--- message: those clients could never be first.
+-- give records the first manager of the line as the holder of a free lock, and tells it so. It returns the
+-- lease of the grant, and whether the holder reads, or nil if it can't. While clients that can stand in no line
+-- subscribe, nobody is granted a lock by message: those clients could never be first.
 local function give(line)
   local first, n, _, _, flags, note = at(line, 0)
   local reads = n == 1
@@ -66,15 +54,7 @@ local function give(line)
   if type(token) == 'table' or record(line, holder, reads, lease) then
     return
   end
-  local grant = table.concat({place, sent, string.format('%.0f', micros - since), lease, token}, ' ')
-  -- The end counts from the same instant as the message, however long the script takes.
-  local done = redis.pcall('PEXPIREAT', line.key, string.format('%.0f', now + lease))
-  if done == 1 then
-    local signed = grant .. ' ' .. redis.sha1hex(secret .. line.key .. ' ' .. grant)
-    done = redis.pcall('PUBLISH', line.channel .. ':' .. first, signed)
-  end
-  if type(done) == 'table' or done == 0 then -- an error, or nobody hears
-    redis.call('DEL', line.key)
+  if not send(line.key, line.channel .. ':' .. first, place, sent, micros, since, lease, token, secret) then
     redis.pcall('DEL', line.tag .. ':' .. holder .. ':rwlock_timeout:1')
     return
   end

@@ -48,7 +48,7 @@ if mode == 'read' or mode == 'write' then
   ttl = redis.call('PTTL', key)
   if others and (mode == 'write' or side == 'write') then
     local ok, joined = pcall(line.enter, key, want, n)
-    return refused(want, ttl, ok and joined)
+    return (want == '' or ok and joined) and ttl or {ttl, 0}
   end
 elseif line and redis.call('EXISTS', key) == 1 then
   return {redis.call('PTTL', key)}
@@ -59,7 +59,7 @@ if line and not ours then
   end
   local ok, left, joined = pcall(line.refusal, key, want, n, others and whole - 1 or whole)
   if ok and left then
-    return refused(want, left, joined)
+    return (want == '' or joined) and left or {left, 0}
   end
 end
 if line then

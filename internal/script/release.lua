@@ -19,26 +19,25 @@
 --
 -- The channel is no key: while a slot of a cluster is moved, a server runs no script
 -- that has some of its keys and not the others.
-local key, channel, line = KEYS[1], ARGV[#ARGV], nil
-if string.find(ARGV[1], '^%S+ %d+$') then
-  line = theLine()
-  pcall(line.depart, key, ARGV[1]) -- before HDEL, which fails on a key of another type
-end
-local gone = #ARGV > 2 and redis.call('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) > 0
-local message = '00'
-if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
-  line = line or theLine()
-  if not gone then
+local key, channel, message = KEYS[1], ARGV[#ARGV], '00'
+local leaves = ARGV[1] ~= '' and string.find(ARGV[1], '^%S+ %d+$')
+local gone = #ARGV > 2 and redis.pcall('HDEL', key, unpack(ARGV, 2, #ARGV - 1)) or 0
+if leaves or redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
+  local line = theLine()
+  if leaves then
+    pcall(line.depart, key, ARGV[1])
+  end
+  if gone == 0 then
     pcall(line.serve, key)
-    return false
+  elseif type(gone) == 'number' then
+    local ok, out = pcall(line.released, key, channel, ARGV[2], ARGV[1])
+    if ok then
+      return out
+    end
+    message = '000' -- the line was not served
   end
-  local ok, out = pcall(line.released, key, channel, ARGV[2], ARGV[1])
-  if ok then
-    return out
-  end
-  message = '000' -- the line was not served
 end
-if not gone then
-  return false
+if type(gone) == 'table' then
+  return gone
 end
-return publish(channel, message)
+return gone > 0 and publish(channel, message)

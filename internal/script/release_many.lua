@@ -8,15 +8,12 @@
 -- fails has its error there, and the others are released all the same.
 local line -- the functions of the lines, if there are any
 
-local function release(key, owner, channel)
-  local gone = redis.pcall('HDEL', key, owner)
-  if type(gone) == 'table' then
-    return gone
-  end
+-- released is for a lock that may have a line. gone says that owner was removed from the record.
+local function released(key, gone, owner, channel)
   local message = '00'
-  if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the line may be at the other master
+  if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then
     line = line or theLine()
-    if gone == 0 then
+    if not gone then
       pcall(line.serve, key)
       return false
     end
@@ -26,14 +23,23 @@ local function release(key, owner, channel)
     end
     message = '000' -- the line was not served
   end
-  if gone == 0 then
-    return false
-  end
-  return publish(channel, message)
+  return gone and publish(channel, message)
 end
 
-local out = {}
+local out, names = {}, {unpack(KEYS)}
 for i = 1, #KEYS do
-  out[i] = release(KEYS[i], ARGV[2 * i - 1], ARGV[2 * i])
+  out[i] = redis.pcall('HDEL', KEYS[i], ARGV[2 * i - 1])
+  names[#KEYS + i] = beside(KEYS[i], 'line')
+end
+-- Most often no lock has a line, which one command tells.
+local some = redis.pcall('EXISTS', unpack(names)) ~= 0 -- or an error: a line may be at the other master
+for i = 1, #KEYS do
+  if some and type(out[i]) == 'number' then
+    out[i] = released(KEYS[i], out[i] == 1, ARGV[2 * i - 1], ARGV[2 * i])
+  elseif out[i] == 1 then
+    out[i] = publish(ARGV[2 * i], '00')
+  elseif out[i] == 0 then
+    out[i] = false
+  end
 end
 return out

@@ -12,52 +12,56 @@ import (
 var files embed.FS
 
 // begins has the parts with which scripts begin, by the first letters of the scripts' names. The
-// first match counts. If channels is set, the script also begins with a variable channels, the
-// first part of the names of the channels, and with the function theLine, which the script calls
-// only if there is a line. theLine returns a table of functions, or an error, which has no such
-// functions: all calls by pcall fail, and the script goes on without the line.
-var begins = []struct {
-	scripts, parts, channels string
-}{
-	{"fair_", "server fair", ""},
-	{"permits_acquire", "line permits", ""},
-	{"permits_release", "plain line permits", ""},
-	{"permits_return", "line permits", ""},
-	{"permits_transfer", "plain permits", ""},
-	{"permits_inspect", "plain large permits", ""},
-	{"permits_delete", "permits", ""},
-	{"permits_limit", "permits", ""},
-	{"inspect", "plain large", ""},
-	{"acquire", "plain", "redisson_lock__channel:"},
-	{"release", "plain", "redisson_lock__channel:"},
-	{"transfer", "plain", ""},
-	{"permits_renew", "exceptions permits", ""},
-	{"readwrite_renew", "exceptions", ""},
-	{"readwrite_", "plain readers", "redisson_rwlock:"},
-	{"several_renew", "", ""},
-	{"several_", "plain readers", "redisson_lock__channel:"},
+// first match counts.
+var begins = []struct{ scripts, parts string }{
+	{"fair_", "grant fair"},
+	{"permits_acquire", "line permits"},
+	{"permits_release", "messages line permits"},
+	{"permits_return", "line permits"},
+	{"permits_transfer", "messages permits"},
+	{"permits_inspect", "messages large permits"},
+	{"permits_delete", "permits"},
+	{"permits_limit", "permits"},
+	{"inspect", "plain messages large"},
+	{"acquire", "plain"},
+	{"release", "plain messages"},
+	{"transfer", "plain messages"},
+	{"permits_renew", "exceptions permits"},
+	{"readwrite_renew", "exceptions"},
+	{"readwrite_", "plain messages readers"},
+	{"several_renew", ""},
+	{"several_", "plain messages readers"},
 }
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
+//
+// In a script, theLine() is a table with the functions of the line, which is made only if there is a
+// line. Or it is an error, which has no functions: all calls by pcall fail, and the script goes on
+// without the line.
 func Text(name string) string {
 	text := ""
 	for _, b := range begins {
-		if !strings.HasPrefix(name, b.scripts) {
-			continue
+		if strings.HasPrefix(name, b.scripts) {
+			for _, part := range strings.Fields(b.parts) {
+				text += read(part)
+			}
+			break
 		}
-		if b.channels != "" {
-			text = "local channels = '" + b.channels + "'\n"
-		}
-		for _, part := range strings.Fields(b.parts) {
-			text += read(part)
-		}
-		if b.channels != "" {
-			text += "local function theLine()\n" + read("line") + read("server") + read("plain_line") +
-				"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend\n"
-		}
-		break
 	}
-	return text + read(name)
+	text += read(name)
+	if !strings.Contains(text, "theLine()") {
+		return text
+	}
+	channels := "redisson_lock__channel:"
+	if strings.HasPrefix(name, "readwrite_") {
+		channels = "redisson_rwlock:"
+	}
+	line := "(function()\n" + read("line") + read("grant") + read("plain_line") +
+		"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend)()"
+	if !strings.Contains(text, "local function outsiders") {
+		line = strings.Replace(line, "\n", "\n"+read("messages"), 1)
+	}
+	return "local channels = '" + channels + "'\n" + strings.ReplaceAll(text, "theLine()", line)
 }
 
 func read(name string) string {
@@ -73,7 +77,7 @@ func Names() (names []string) {
 	entries, _ := files.ReadDir(".") // never fails
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".lua")
-		if !slices.Contains([]string{"exceptions", "fair", "large", "line", "permits", "plain", "plain_line", "readers", "server"}, name) {
+		if !slices.Contains([]string{"exceptions", "fair", "grant", "large", "line", "messages", "permits", "plain", "plain_line", "readers"}, name) {
 			names = append(names, name)
 		}
 	}

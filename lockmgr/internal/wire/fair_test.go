@@ -44,7 +44,7 @@ func TestFair_WordsOfACommand(t *testing.T) {
 		require.Equal(t, tt.args, strings.Join(c.Args, " "), "%v", tt.op.Verb)
 	}
 	for _, s := range []*Script{fairAcquire, fairTransfer, fairRelease} {
-		require.True(t, strings.HasPrefix(s.Text, script.Text("server")+script.Text("fair")), "%s lacks the common part", s.Name)
+		require.True(t, strings.HasPrefix(s.Text, script.Text("grant")+script.Text("fair")), "%s lacks the common part", s.Name)
 	}
 }
 
