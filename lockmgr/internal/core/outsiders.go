@@ -10,16 +10,16 @@ import "time"
 // An outsider that was never heard may be one that never gets the lock. So a run of grants ends
 // with a short pause if the lock has subscribers and its line is empty.
 type outsiders struct {
-	heard           time.Duration // when an outsider has last said that something came free, or zero
-	pausedAt, until time.Duration // the newest pause. until moves back if the pause ends early
-	end             time.Duration // the value of until when the pause began
-	whole           bool          // the pause does not end early
-	blind           bool          // the pause is for clients that do not subscribe, and nobody knows of any
-	repeats         int           // how many refused tries may be repeated at once
-	repeated        int           // tries repeated since the last grant; always zero with an index
-	vain            uint          // how many pauses for subscribers have followed each other without anybody being heard
-	wideAt          time.Duration // when a pause is to be long enough for clients far away
-	hadFor          time.Duration // for how long we had a lock since the last pause, without the present hold
+	heard    time.Duration // when an outsider has last said that something came free, or zero
+	until    time.Duration // the end of the newest pause. until moves back if the pause ends early
+	atLeast  time.Duration // the pause does not end before that
+	end      time.Duration // the value of until when the pause began
+	blind    bool          // the pause is for clients that do not subscribe, and nobody knows of any
+	repeats  int           // how many refused tries may be repeated at once
+	repeated int           // tries repeated since the last grant; always zero with an index
+	vain     uint          // how many pauses for subscribers have followed each other without anybody being heard
+	wideAt   time.Duration // when a pause is to be long enough for clients far away
+	hadFor   time.Duration // for how long we had a lock since the last pause, without the present hold
 }
 
 // known reports whether an outsider was heard of late.
@@ -74,7 +74,7 @@ func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Co
 			o.until = now
 		}
 	case o.known(now, cfg) && r.ended(cfg.PassCount*max(1, entries), ran, cfg):
-		o.pausedAt, o.end, o.whole, o.blind = now, now+min(ran, cfg.PassTime), false, false
+		o.atLeast, o.end, o.blind = now+cfg.BackTime, now+min(ran, cfg.PassTime), false
 		o.until = o.end
 		r.begin(now)
 		return true
@@ -84,10 +84,7 @@ func (o *outsiders) advance(now, ran time.Duration, r *run, entries int, cfg *Co
 
 // nextLook returns when a pause ends if no outsider is heard.
 func (o *outsiders) nextLook(cfg *Config) time.Duration {
-	if o.whole {
-		return o.until
-	}
-	return min(o.until, max(o.pausedAt, o.heard)+cfg.BackTime)
+	return min(o.until, max(o.atLeast, o.heard+cfg.BackTime))
 }
 
 // pauseInCase begins a short pause: a client that joins no line may wait. Pauses in a row in which
@@ -107,8 +104,8 @@ func (o *outsiders) pauseInCase(now time.Duration, others bool, cfg *Config, j *
 	}
 	o.vain++
 	o.blind = !others
-	o.pausedAt, o.end, o.whole = now, now+pause+j.upTo(min(pause, cfg.BackTime)), true
-	o.until = o.end
+	o.end = now + pause + j.upTo(min(pause, cfg.BackTime))
+	o.until, o.atLeast = o.end, o.end
 }
 
 // advanceOutsiders is outsiders.advance for a name. The run of a lock, or a set, lasts for as long
