@@ -99,7 +99,7 @@ var coreMutants = []mutant{
 	{"line", "a grant by message for another side", machine, "position.takes", " && n.queue.head.Side == p.side", "", stories},
 	{"line", "a place outlives a script without an answer", machine, "position.answered", "r.Ran == Maybe && p.place != 0", "false", stories},
 	{"line", "a script does not name the place", machine, "position.fill", "op.OtherNumbers = append(op.OtherNumbers, p.place)", "", stories},
-	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, ev.Grant.Number)", "", stories},
+	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, g)", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "position.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", stories},
 	{"line", "no pause for a client that was never heard", machine, "Machine.runReleased", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
 	{"line", "a pause ends although the client has the lock", machine, "outsiders.noteRefused", "o.until = max(o.until, o.end)", "", stories},

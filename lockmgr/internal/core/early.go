@@ -29,7 +29,8 @@ type early struct {
 	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
 	cycle      time.Duration // from a release to the next grant, lately. Not zero if a request is likely
 	// standsUntil is until when a request may wait without an acquire: the position stands. Zero:
-	// no release has joined, an acquire was sent since, or the lock may be free.
+	// no release has joined, an acquire was sent since, a channel delivers no messages, or the lock
+	// may be free.
 	standsUntil time.Duration
 }
 
@@ -68,13 +69,14 @@ func (y *early) acquireJoins(now time.Duration) {
 // read-write lock may not, because the position would keep out the readers of others.
 func (p *position) expects(n *name) bool { return p.likely && n.kind == Exclusive }
 
-// releaseJoins reports whether the release of an entry joins the line behind those who wait.
+// releaseJoins reports whether the release of an entry joins the line behind those who wait. An
+// entry that is ours stands in no line: its acquire has left.
 func (p *position) releaseJoins(m *Machine, e *entry) bool {
 	n := e.of
 	noGrants := n.sub != subOn || p.outside || m.cfg.GrantSecret == "" || !m.cfg.TrustSubscribers
 	outsidersFirst := p.outsiders.known(m.now, &m.cfg) || m.now < p.outsiders.until
 	switch r := n.queue.head; {
-	case !n.plainOrReadWrite(), e.number == 0, p.joined != 0, m.closing, noGrants, outsidersFirst:
+	case n.isSet(), e.number == 0, m.closing, noGrants, outsidersFirst:
 		return false
 	case r != nil:
 		return r.Side == Alone && n.somebodyWaits()
@@ -95,10 +97,9 @@ func (m *Machine) rememberedEarly(n *name, p *position) time.Duration {
 const leastEarly = 75 * time.Millisecond
 
 // mayWait reports whether the first waiter may wait without an acquire. The position must stand for
-// the waiter's side, messages must be delivered, and no request may try once. A request that takes
-// over asks: while the name is kept, no grant comes.
+// the waiter's side, and no request may try once. A request that takes over asks: while the name is
+// kept, no grant comes.
 func (p *position) mayWait(n *name, now time.Duration) bool {
 	first := n.queue.head
-	willBeTold := now < p.standsUntil && n.sub == subOn
-	return willBeTold && first.Side == p.side && !first.takesOver() && !n.impatient()
+	return now < p.standsUntil && first.Side == p.side && !first.takesOver() && !n.impatient()
 }

@@ -44,8 +44,7 @@ func (s setsOf) remove(n *name) {
 
 // newSet makes a newly created name the name of a set.
 func (m *Machine) newSet(n *name, items []Item) {
-	k := len(items)
-	s := &set{items: items, id: m.newNumber(), delivered: make([][2]bool, k), signalled: make([]bool, k), undelivered: 2 * k}
+	s := &set{items: items, id: m.newNumber(), signalled: make([]bool, len(items))}
 	s.unmade = s.details()
 	n.kind, n.details = Several, &s.unmade
 	m.sets.add(n)

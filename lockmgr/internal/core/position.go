@@ -28,27 +28,23 @@ import (
 // in the line, the number of its next hold is known: its place. Each script of the manager names
 // the place. So the script finds the record if a message that was lost has granted the lock. If
 // such a script has no answer, the manager gets another place: the script could run later, and
-// write another number into the record.
-//
-// An entry passes in memory. If the newest transfer has reported others, the run of the entry ends
-// after PassCount grants or PassTime: the entry is released, and its manager joins the line at the
-// end, with the same script. A release joins the line also if nobody waits here, but a request is
-// likely to come: see early.go.
+// write another number into the record. The release that ends a run of a lock joins the line: see
+// Runs in doc.go.
 type position struct {
 	// joined is the ID of the newest script that may have joined the line. joined is zero if no
-	// script has joined since the manager left the line.
+	// script has joined since the manager left the line. Then place and standsUntil are zero, too.
 	joined uint64
 	leaves uint64 // the ID of the script in flight that leaves the line, or zero
-	// hearsOwn is set while we are subscribed to the channel of this manager, beside the name's.
-	hearsOwn bool
-	// delivered says whether messages are delivered: first those of the channel of the name, then
-	// those of the channel of the manager, at OwnPlace.
-	delivered [2]bool
+	// delivered says whether messages are delivered, while the name is subscribed: for the name, or
+	// each item of a set, first those of the channel of the name, then those of the channel of the
+	// manager, at OwnPlace. undelivered is how many of these channels deliver no messages.
+	delivered   [][2]bool
+	undelivered int
 
 	place uint64 // the number of the next hold if a message grants the hold, or zero
 	side  Side   // of the next hold, while place is not zero
-	// unwanted are numbers that a message has granted or may grant, and that nobody wants. The next
-	// script names these numbers.
+	// unwanted are numbers other than place that a message has granted or may grant, and that
+	// nobody wants. The next script names these numbers.
 	unwanted []uint64
 	outside  bool // the newest script that should join the line could not: see noteOutside
 	// fenced is set if the newest request that has joined wanted a token. A release without a
@@ -93,13 +89,12 @@ func (n *name) plainOrReadWrite() bool {
 }
 
 // fill sets what an operation does to the line. A try may join or leave the line if the name is
-// subscribed, or if a script may have joined. The first try does neither, so that it may share a
-// command: most often there is no line. A release that keeps the record for a reservation does
-// neither.
+// subscribed. The first try does neither, so that it may share a command: most often there is no
+// line. A release that keeps the record for a reservation does neither.
 func (p *position) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 	n := e.of
 	switch {
-	case op.Verb == VerbAcquire && (n.sub != subNone || p.joined != 0):
+	case op.Verb == VerbAcquire && n.sub != subNone:
 		op.Lined = true
 	case op.Verb == VerbRelease && op.Reserve == 0:
 		if e.number != 0 {
@@ -166,7 +161,8 @@ func (p *position) takes(n *name, number uint64) bool {
 // acquired notes that the server has removed the manager from the line, and that nothing is known
 // of the others who wait.
 func (p *position) acquired(n *name) {
-	p.place, p.joined, p.standsUntil, p.outsiders.repeated = 0, 0, 0, 0
+	p.left()
+	p.outsiders.repeated = 0
 	n.details.run.transferSawNone, n.details.run.fresh = false, false
 }
 
@@ -183,10 +179,10 @@ func (p *position) answered(m *Machine, r *Reply) {
 		return
 	}
 	p.ranAt(op.Sent)
-	if granted := p.newest.Number == p.place; r.Joined && !granted && !e.woken { // no message has come before
+	if r.Joined && !e.woken { // no message has come before
 		p.standsUntil = op.Sent + op.Waits*2/3
 	}
-	if op.Lined && op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
+	if op.Waits > 0 && !r.OK && !r.OtherKind && r.Limit == 0 {
 		p.noteOutside(m, n, r.Outside)
 	}
 	p.unwanted = slices.DeleteFunc(p.unwanted, func(number uint64) bool { return slices.Contains(op.OtherNumbers, number) })
@@ -208,15 +204,15 @@ func (p *position) noteLeft(r *Reply) {
 	left := r.Ran == Yes && (op.Leaves || positionOver)
 	notJoined := r.Ran != Maybe && op.Verb == VerbRelease && op.Lined && !r.Joined
 	if (left || notJoined) && p.joined <= op.ID {
-		p.joined = 0
+		p.left()
 	}
 	if p.leaves == op.ID {
 		p.leaves = 0
 	}
-	if p.joined == 0 {
-		p.place, p.standsUntil = 0, 0
-	}
 }
+
+// left notes that the manager stands in no line.
+func (p *position) left() { p.place, p.joined, p.standsUntil = 0, 0, 0 }
 
 // refused notes that others have the lock. If the try was for requests that do not wait, the try
 // has not joined the line. Then the entry asks again at once, for the requests that have come
@@ -246,15 +242,18 @@ func (p *position) acquires(n *name) bool {
 	return n.find(func(e *entry) bool { return e.flight != 0 && e.flightVerb == VerbAcquire }) != nil
 }
 
-func (p *position) givenUp() { p.unwanted, p.place, p.joined, p.standsUntil = nil, 0, 0, 0 }
+func (p *position) givenUp() {
+	p.unwanted = nil
+	p.left()
+}
 
 // hear subscribes to the channel of the manager, and to the channel of those who may stand in the
 // line.
 func (p *position) hear(m *Machine, n *name) {
-	if p.hearsOwn || n.sub == subNone {
+	if p.delivered != nil || n.sub == subNone {
 		return
 	}
-	p.hearsOwn = true
+	p.delivered, p.undelivered = make([][2]bool, n.channels()), 2*n.channels()
 	if !p.outside {
 		m.listen(n, LinePlace, true)
 	}
@@ -262,13 +261,11 @@ func (p *position) hear(m *Machine, n *name) {
 }
 
 func (p *position) unsubscribed(m *Machine, n *name) {
-	if p.hearsOwn && !p.outside {
+	p.delivered = nil
+	if !p.outside {
 		m.listen(n, LinePlace, false)
 	}
-	if p.hearsOwn {
-		m.listen(n, OwnPlace, false)
-	}
-	p.hearsOwn, p.delivered = false, [2]bool{}
+	m.listen(n, OwnPlace, false)
 }
 
 // listen subscribes to the channel of a place of a name, or to the name's channel if place is zero,
@@ -296,7 +293,7 @@ func (p *position) noteOutside(m *Machine, n *name, outside bool) {
 		if outside {
 			m.noticeOf(n, Notice{What: Outside})
 		}
-		if p.hearsOwn {
+		if p.delivered != nil {
 			m.listen(n, LinePlace, !outside)
 		}
 	}
@@ -309,19 +306,27 @@ func (m *Machine) lookAgain() time.Duration { return min(m.cfg.PollMax, m.cfg.Pl
 func (m *Machine) remembered() time.Duration { return m.lookAgain() * 3 / 2 }
 
 // means keeps the grant of an event, and notes whether the messages of a channel are delivered. The
-// name is subscribed if the messages of both channels are delivered. On the channel of the name, a
+// name is subscribed if the messages of all channels are delivered. On the channel of the name, a
 // message of a script that has served the line is only for clients that stand in no line.
 func (p *position) means(_ *name, ev Wake) (Wake, bool) {
-	if ev.Place == LinePlace || ev.Place != 0 && !p.hearsOwn {
+	if ev.Place == LinePlace {
 		return ev, false
 	}
 	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
 		p.newest = ev.Grant
 	}
-	if p.delivered[ev.Place] = ev.Subscribed; !ev.Subscribed {
+	if d := &p.delivered[max(ev.Item, 1)-1][ev.Place]; *d != ev.Subscribed {
+		*d = ev.Subscribed
+		if ev.Subscribed {
+			p.undelivered--
+		} else {
+			p.undelivered++
+		}
+	}
+	if !ev.Subscribed {
 		p.standsUntil = 0 // the server removes the position of a manager that can't be told
 	}
-	ev.Subscribed = p.delivered[0] && p.delivered[OwnPlace]
+	ev.Subscribed = p.undelivered == 0
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
 	ev.Message = ev.Message && (!ev.Served || p.outside)
 	return ev, true
@@ -334,10 +339,11 @@ func (p *position) means(_ *name, ev Wake) (Wake, bool) {
 // this library, an outsider is there.
 //
 // told also arranges that the next script takes over, or removes, the record of a grant that nobody
-// wants.
+// wants: of another number than the place, which each later script names. While the lock is held
+// here, the record is that of the hold.
 func (p *position) told(m *Machine, n *name, ev Wake) {
-	if p.notWanted(n, ev.Grant.Number) {
-		p.unwanted = append(p.unwanted, ev.Grant.Number)
+	if g, phase := ev.Grant.Number, n.entry.phase; g != 0 && g != p.place && phase != held && phase != passing {
+		p.unwanted = append(p.unwanted, g)
 	}
 	if !ev.Message {
 		return
@@ -351,16 +357,6 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 	if ev.Place == OwnPlace {
 		p.toldOwn(m, n)
 	}
-}
-
-// notWanted reports whether nobody wants what a message has granted: the number is not the place,
-// or no request waits for the place. While the lock is held here, the record is that of the hold. A
-// script in flight that leaves the line removes the record of the place itself.
-func (p *position) notWanted(n *name, number uint64) bool {
-	if phase := n.entry.phase; number == 0 || phase == held || phase == passing {
-		return false
-	}
-	return !p.takes(n, number) && (number != p.place || p.leaves == 0)
 }
 
 // toldOwn handles a message on the channel of this manager.
@@ -377,11 +373,7 @@ func (p *position) toldOwn(m *Machine, n *name) {
 	case n.queue.head != nil:
 		m.ask(e)
 	default:
-		p.foundInLine(m)
-		m.release(e)
+		p.joined = m.lastID // the newest script that may have joined the line
+		m.release(e)        // which leaves
 	}
 }
-
-// foundInLine notes that the server has the manager in the line, as a message has told. Any script
-// so far may have joined. So the next release leaves.
-func (p *position) foundInLine(m *Machine) { p.joined = m.lastID }

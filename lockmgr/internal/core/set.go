@@ -15,48 +15,18 @@ const AnyItem = -1
 // A set is the special state of a name of kind Several. The name keeps the set for as long as the
 // machine knows the name.
 //
-// A set stands in the lines of its items under an ID of its own: see
-// internal/script/several_acquire.lua. To a single name of its manager, a set is like another
-// manager.
+// A set stands in the lines of its items under an ID of its own: see Sets in doc.go.
 type set struct {
 	items []Item // sorted by name; each name once
 	id    uint64 // the number of the set in the lines
 
-	delivered   [][2]bool // by item: messages of the channel of the name, and of the set, are delivered
-	undelivered int       // how many are not
-	refusedBy   int       // the position of the item for which the last try was refused, from 1, or 0
-	standsAt    int       // while a try may have joined: the item in whose line the set may stand, from 1, or AnyItem
-	signalled   []bool    // by item: a message or a confirmation came while a try was in flight
+	refusedBy int    // the position of the item for which the last try was refused, from 1, or 0
+	standsAt  int    // while a try may have joined: the item in whose line the set may stand, from 1, or AnyItem
+	signalled []bool // by item: a message or a confirmation came while a try was in flight
 
 	position
 	gathering
 	unmade details // those of the name until makeDetails
-}
-
-// means notes whether the messages of a channel of an item are delivered. The set is subscribed if
-// the messages of all channels are delivered.
-func (s *set) means(_ *name, ev Wake) (Wake, bool) {
-	if ev.Place == LinePlace || ev.Place != 0 && !s.hearsOwn {
-		return ev, false
-	}
-	if d := &s.delivered[ev.Item-1][ev.Place]; *d != ev.Subscribed {
-		*d = ev.Subscribed
-		if ev.Subscribed {
-			s.undelivered--
-		} else {
-			s.undelivered++
-		}
-	}
-	ev.Subscribed = s.undelivered == 0
-	ev.Confirmed = ev.Confirmed && ev.Subscribed
-	ev.Message = ev.Message && (!ev.Served || s.outside)
-	return ev, true
-}
-
-func (s *set) unsubscribed(m *Machine, n *name) {
-	s.position.unsubscribed(m, n)
-	clear(s.delivered)
-	s.undelivered = 2 * len(s.items)
 }
 
 // set returns the set of a name of kind Several, or nil.
