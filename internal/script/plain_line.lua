@@ -72,9 +72,9 @@ local function freeOf(key)
 end
 
 -- serve grants a free lock to the first manager of the line, or tells the managers for which permits are
--- free. free is what freeOf returns, if the caller knows it. serve returns for how many milliseconds the
--- first manager has the lock, or has time to ask, or nil if nobody is in the line; and whether it has
--- granted the lock.
+-- free. free is what freeOf returns, if the caller knows it. serve returns the turn of the first manager,
+-- which is for how many milliseconds it has the lock, or has time to ask, or nil if nobody is in the line;
+-- and whether serve has granted the lock.
 local function serve(key, free)
   local line = lineOf(key)
   free = free or freeOf(key)
@@ -99,7 +99,7 @@ local function wanted(key, most)
 end
 
 -- enter joins the line for n permits, if the manager wants that, and reports whether the manager has what
--- it wants. If a key of the line may be at the other master of a slot that is moved, nobody joins.
+-- it wants of the line. If a key of the line may be at the other master of a slot that is moved, nobody joins.
 local function enter(key, want, n)
   local manager, id, life, flags, note = string.match(want, '^(%S+) (%d+) (%d+) (%l*)(.*)$')
   local line = lineOf(key)
@@ -131,9 +131,9 @@ local function depart(key, want)
 end
 
 -- refusal refuses n of the free permits to a manager if others come before it. The manager enters the
--- line, and the line is served. refusal returns for how many milliseconds others have the lock, or the
--- first manager has time to ask, and whether the manager has what it wants. It returns nil or false if
--- the manager may take the lock: also if the manager can't stand in the line, as clients of Redisson can't.
+-- line, and the line is served. refusal returns the turn of the first manager, or for how long others have
+-- the lock, and whether the manager has what it wants of the line. It returns nil or false if the manager
+-- may take the lock: also if the manager can't stand in the line, as clients of Redisson can't.
 local function refusal(key, want, n, free)
   local manager, line = string.match(want, '^%S+'), lineOf(key)
   local needs, _, till, flags = positionOf(line, manager or '')
@@ -145,14 +145,14 @@ local function refusal(key, want, n, free)
   if not (entered and joined) then
     return
   end
-  local ok, left = pcall(serve, key, free)
+  local ok, turn = pcall(serve, key, free)
   if redis.call('EXISTS', key) == 1 then -- by a grant, or others read
     return redis.call('PTTL', key), true
   end
   if redis.pcall('LINDEX', line.list, 0) == manager then -- serve has found that nobody hears those before it
     return
   end
-  return ok and left, true
+  return ok and turn, true
 end
 
 -- joinBehind joins the end of the line if want says so. It returns 2 if the manager stands in the line, else 1.
@@ -172,13 +172,13 @@ local function released(key, channel, owner, want)
   if redis.pcall('HEXISTS', line.wants, manager) == 1 then
     pcall(remove, line, manager) -- the holder stands in no line: a late copy has joined
   end
-  local ok, left, given = false, nil, false
+  local ok, turn, given = false, nil, false
   if deleted then
-    ok, left, given = pcall(serve, key, whole)
+    ok, turn, given = pcall(serve, key, whole)
   end
   -- After a grant the lock is taken, and nobody needs to know.
-  local told = ok and given and 0 or publish(channel, ok and '00' or '000')
-  return ok and left and {told, joinBehind(key, want)} or told
+  local reached = ok and given and 0 or publish(channel, ok and '00' or '000')
+  return ok and turn and {reached, joinBehind(key, want)} or reached
 end
 
 -- yield leaves the line of a lock that the manager still wants, and serves the line.

@@ -33,9 +33,9 @@ if not released then
   end
   return false
 end
-local ok, told, given = true, nil, nil
+local ok, turn, given = true, nil, nil
 if line then
-  ok, told, given = pcall(line.serve, key)
+  ok, turn, given = pcall(line.serve, key)
 end
 if ARGV[1] == 'force' then
   -- The managers of the removed holders check the record, as if the line was not served.
@@ -47,4 +47,4 @@ if left and not wrote then
 end
 -- After a grant nobody needs to know.
 local reached = ok and given and 0 or publish(channel, (ok and '0' or '00') .. (wrote and '1' or '0'))
-return ok and told and {reached, line.joinBehind(key, ARGV[1])} or reached
+return ok and turn and {reached, line.joinBehind(key, ARGV[1])} or reached

@@ -69,10 +69,10 @@ for i = 1, n do
       failed = text
     end
   else
-    local fine, left, given = true, nil, false
+    local fine, turn, given = true, nil, false
     if line then
-      fine, left, given = pcall(line.serve, key)
-      served = served or fine and left
+      fine, turn, given = pcall(line.serve, key)
+      served = served or fine and turn
     end
     done = done + (released and 1 or 0)
     if released and message and not (fine and given) then -- after a grant nobody needs to know
