@@ -50,8 +50,8 @@ type Config struct {
 	ForgetPermits bool
 
 	// PlaceTime is for how long a place in the queue of a fair lock lasts if the manager does not
-	// move the deadline. After two fifths of PlaceTime a manager in a line asks again. line.lua has
-	// the two fifths as a number: for as long, a manager that was told has its turn.
+	// move the deadline. A manager in a line asks again after two fifths of PlaceTime. A manager
+	// that was told has its turn for as long: line.lua has the two fifths as a number.
 	PlaceTime time.Duration
 	// GrantLease is the longest lease of a grant by message: see grants. GrantSecret is known to
 	// this manager and the server only. If GrantSecret is empty, there are no grants by message.

@@ -102,10 +102,9 @@
 // that have the name.
 //
 // A set that was refused gathers: it stands in the line of the first item that it can't have, and
-// keeps the items before: see gather.go. All sets keep their items in the order of the names, so no
-// two wait for each other. A gathering set goes from waiting to releasing when the time of
-// gathering is over. If a renewal finds that an item is gone, the hold is lost. The set's number
-// becomes a suspect (see Unknown outcomes), and a release removes the records that are left.
+// keeps the items before: see gather.go. A gathering set goes from waiting to releasing when the
+// time of gathering is over. If a renewal finds that an item is gone, the hold is lost. The set's
+// number becomes a suspect (see Unknown outcomes), and a release removes the records that are left.
 //
 // # Reservations
 //

@@ -187,13 +187,13 @@ type Op struct {
 	// Zero keeps the counter: see Config.ForgetPermits.
 	Permits, Most int
 	Limit         int64
-	// Waits is for how long the server remembers the position in the line of a manager whose
-	// acquire is refused, or whose release joins. Zero means that the manager does not join. Lined
-	// is set in an acquire that may join or leave the line, and in a release that joins the line if
-	// others come next. Deaf is set if messages may not be delivered or counted. Leaves is set in a
-	// release if the manager leaves the line.
+	// Lined is set in an acquire that joins the line if refused and leaves it if granted, and in a
+	// release that joins the line if others come next. Leaves is set in a release that leaves the
+	// line. Waits is for how long the server remembers a position that the operation has joined.
+	// Zero means that the operation does not join. Deaf is set if messages may not be delivered or
+	// counted.
+	Lined, Leaves, Deaf bool
 	Waits               time.Duration
-	Lined, Deaf, Leaves bool
 	// Set is the number under which a set stands in the lines, for the kind Several. StandsAt is
 	// the item in whose line the set may stand when a try begins: its position from 1, zero, or
 	// AnyItem.

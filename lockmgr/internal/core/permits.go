@@ -8,8 +8,8 @@ import "time"
 // A manager has an entry for each request that has permits, with as many permits as the request
 // wants. The entry passes to the next request if the next request wants as many. Otherwise the
 // entry is released, and the next request asks for what it wants. The server counts the free
-// permits, and keeps the managers that wait in a line: see pool. A request for several permits may
-// gather: see gathering.
+// permits, and keeps the managers that wait in a line: see position. A request for several permits
+// may gather: see gathering.
 //
 // Requests are anonymous. The server does not tell whose permit comes free next. So a request for
 // permits waits for no owner in particular, and the search for deadlocks ignores the request. An
@@ -32,11 +32,6 @@ func (permits) doubts() bool { return false }
 
 // A pool is the special state of a name of kind Permits. The name keeps the pool while the name is
 // of kind Permits.
-//
-// # The line
-//
-// The server keeps the managers that wait for permits of a name in a line: see position. Clients of
-// Redisson join no line: the manager looks when a message came of a script that has served no line.
 type pool struct {
 	limit int64 // how many permits the name gets if it has none yet, by the newest request
 

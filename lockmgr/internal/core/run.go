@@ -52,11 +52,11 @@ const (
 	runIsOver             // the run is over
 )
 
-// decideRun returns whether a run of grants may go on. A run ends after PassCount grants or
-// PassTime if others wait: see runOver. If nobody is known to wait, a transfer asks after PassCount
-// grants, or after 8×PassCount if the last transfer reported nobody: the transfers of a fast run
-// report a new waiter in time. Before a hold joins others, which counts as no grant, a transfer
-// also asks after PassTime. A run of readers also ends if a writer waits elsewhere.
+// decideRun returns whether a run of grants may go on: see runOver. If nobody is known to wait, a
+// transfer asks after PassCount grants, or after 8×PassCount if the last transfer reported nobody:
+// the transfers of a fast run report a new waiter in time. Before a hold joins others, which counts
+// as no grant, a transfer also asks after PassTime. A run of readers also ends if a writer waits
+// elsewhere.
 func (m *Machine) decideRun(e *entry) runDecision {
 	run, u := &e.of.details.run, e.upkeep()
 	most := m.mostGrants(run)

@@ -6,10 +6,7 @@ package core
 //
 // A manager has one entry of a set, which stands for the records of all items. The records have one
 // holder ID. The entry does not pass to another request in memory: the entry is released, and the
-// next request asks anew.
-//
-// A set waits like a manager of another process: it stands in the line of the item that refused the
-// last try, and tries again when that item is released. While it waits it gathers: see gather.go.
+// next request asks anew. While a set waits it gathers: see gather.go.
 const Several Kind = 2
 
 var _ = register(Several, several{})
