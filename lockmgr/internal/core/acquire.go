@@ -32,7 +32,7 @@ func (m *Machine) waitOrAsk(e *entry) {
 	n := e.of
 	p := n.position()
 	switch {
-	case p != nil && m.takeGrant(e):
+	case m.takeGrant(e):
 	case p != nil && p.mayWait(n, m.now):
 		m.becomeWaiting(e, p.standsUntil)
 	default:
