@@ -171,8 +171,9 @@ const (
 	// channels there.
 	ShardedChannels Channels = iota
 	// ClassicChannels are PUBLISH and SUBSCRIBE: a message goes to every node of the cluster. A
-	// master does not know who subscribes at other nodes. So a TryLock to read may be refused
-	// beside readers of its own process.
+	// master does not know who subscribes at other nodes. So no lock is granted by message, each
+	// turn ends as if others waited, and a TryLock to read may be refused beside readers of its own
+	// process.
 	ClassicChannels
 )
 

@@ -24,7 +24,8 @@ import (
 //
 // The messages are hints, except grants. If a message is lost, the manager asks after lookAgain.
 //
-// A release grants a lock, but neither sets nor permits, by message: see grants. While a manager is
+// A release grants a lock, but neither sets nor permits, by message: see grants. A set needs records
+// of several names, and one acquire takes permits for many requests: both ask. While a manager is
 // in the line, the number of its next hold is known: its place. Each script of the manager names
 // the place. So the script finds the record if a message that was lost has granted the lock. If
 // such a script has no answer, the manager gets another place: the script could run later, and
