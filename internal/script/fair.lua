@@ -329,7 +329,6 @@ local function remember()
       noted = table.concat({noted, ARGV[12], ARGV[13], ARGV[14], ARGV[15], decimal(micros), server()}, ' ')
     end
     redis.pcall('HSET', waits, '@' .. manager, noted)
-    keep()
   end
 end
 
@@ -438,7 +437,6 @@ local function refresh(mine)
   if noted['sum'] and noted['sum'] ~= sum then
     redis.call('HSET', waits, 'sum', decimal(sum))
   end
-  keep()
   if without then
     redis.call('ZREM', deadlines, mine)
   end
@@ -448,13 +446,14 @@ local function refresh(mine)
   return 0
 end
 
--- expire lets the queue end with its places, if all of them are of this library: a manager that
--- lives extends them in time. While Redisson waits, the queue must not end. It then ends in 30 years,
--- because the user may not be allowed PERSIST. The deadlines come first: a client of Redisson does
--- not get past a place without a deadline.
+-- expire lets the hash KEYS[4] end, and the queue with its places if all of them are of this library: a
+-- manager that lives extends them in time. While Redisson waits, the queue must not end. It then ends in 30
+-- years, because the user may not be allowed PERSIST. The deadlines come before the queue: a client of Redisson
+-- does not get past a place without a deadline.
 local function expire()
   local first = head()
   if first then
+    keep()
     local ttl = ofUs(first) and waitsAhead() == 0 and life or 1000000000000
     redis.pcall('PEXPIRE', deadlines, decimal(ttl))
     redis.pcall('PEXPIRE', queue, decimal(ttl))
