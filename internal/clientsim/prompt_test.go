@@ -82,7 +82,7 @@ func (x *wish) String() string {
 func walk(t *testing.T, n uint64) {
 	r := stream(n, 1)
 	set := settings{
-		servers: 1, lease: 20 * sec, timeout: 2 * sec, retry: 5 * sec, keepAlive: sec, writeTimeout: 2 * sec,
+		servers: 1, rate: 1, lease: 20 * sec, timeout: 2 * sec, retry: 5 * sec, keepAlive: sec, writeTimeout: 2 * sec,
 		linger: []time.Duration{0, -1, 50 * ms}[r.IntN(3)], passCount: []int{0, 1, 3}[r.IntN(3)], managers: 1 + r.IntN(3),
 		passTime: []time.Duration{0, 0, ms}[r.IntN(3)], forget: r.IntN(2) == 0,
 	}
