@@ -404,6 +404,28 @@ func TestScript_LineOfSets(t *testing.T) {
 		require.Regexp(t, `^\[1 (2000|1\d{3})\]$`, acquire(5, "10000", "me:5"), "others are first")
 		require.Equal(t, "nil", other("a", 4))
 		require.Equal(t, "nil", other("b", 4))
+
+		// Copies that run late take nobody out of a line where a newer script stands, and tell nobody.
+		s.prepare(t, "")
+		require.Equal(t, "nil", other("b", 1))
+		require.Equal(t, "[2 30000]", acquire(3, "0", "me:3"))
+		require.Equal(t, "[2 30000]", acquire(2, "0", "me:2"), "joins late")
+		require.Equal(t, "nil", release("set:9 2", "me:2"), "leaves late")
+		require.Equal(t, "nil", other("a", 2))
+		require.Equal(t, "[1 30000]", acquire(2, "0", "me:2"), "joins the line of a late, and leaves no other")
+		require.Equal(t, "[set:9][set:9][]", lines())
+		for _, name := range []string{"a", "b"} {
+			require.Equal(t, "[0 1]", s.show(s.run(t, s.wire, "release", []string{name}, []string{"", "other:1", "redisson_lock__channel:{" + name + "}"})))
+		}
+		require.Len(t, e.heard(t), 2)
+		require.Equal(t, "nil", acquire(4, "0", "me:4", "me:3"))
+		require.Equal(t, "[][][]", lines())
+		require.Equal(t, "30000", other("b", 3))
+		require.Equal(t, "nil", release("set:9 3", "me:3"), "serves late, and the set holds")
+		require.Empty(t, e.heard(t))
+		require.Equal(t, "[3 3 0 \"\" 1]", release("", "me:4"))
+		require.Equal(t, "nil", release("", "me:4"), "serves late")
+		require.Equal(t, []string{"redisson_lock__channel:{b}:other 1"}, e.heard(t))
 	})
 }
 
