@@ -101,10 +101,7 @@ var coreMutants = []mutant{
 	{"line", "a script does not name the place", machine, "position.fill", "op.OtherNumbers = append(op.OtherNumbers, p.place)", "", stories},
 	{"line", "a grant for another place stays", machine, "position.told", "p.unwanted = append(p.unwanted, g)", "", stories},
 	{"line", "a try that does not join waits for a message", machine, "position.refused", "e.woken = e.woken || r.Op.Lined && r.Op.Waits == 0", "_ = r", stories},
-	{"line", "no pause for a client that was never heard", machine, "Machine.runReleased", "o.pauseInCase(m.now, others, &m.cfg, &m.jitter)", "", stories},
-	{"line", "a pause ends although the client has the lock", machine, "outsiders.noteRefused", "o.until = max(o.until, o.end)", "", stories},
 	{"line", "a release joins although no request is likely", machine, "position.expects", "p.likely && n.kind == Exclusive", "n.kind == Exclusive", stories},
-	{"line", "a release joins after it has joined in vain", machine, "position.toldOwn", "p.early = early{} // a release has joined for a request that did not come", "", stories},
 	{"line", "nobody leaves the line that a release has joined", machine, "Machine.restName", "p != nil && p.joined != 0", "false", stories},
 
 	{"keep", "released as others are", machine, "Machine.send", "op.Reserve, op.Reserver = m.reserved(e)", "", stories},
