@@ -11,8 +11,8 @@
 //	   └─────── messages, another link ──┘
 //
 // The meter reads the record after each script. For each client it adds up the time for which it
-// had the record, its grants and its commands, and notes its longest wait between two grants and
-// its longest streak.
+// had the record, its turns, its grants and its commands, and notes its longest wait between two
+// grants.
 //
 // The scripts are those of the library, on the keys of package luaserver: server.go. The same
 // Config gives the same Result on every machine. Delays of a real process (a goroutine's wake-up, a

@@ -22,8 +22,10 @@ type Result struct {
 // A Share is the part of one client.
 type Share struct {
 	Name string
-	// Had is how long the client had the record.
+	// Had is how long the client had the record, and Turns is how often it got the record from
+	// another client, or from nobody.
 	Had    time.Duration
+	Turns  int
 	Grants int
 	// Gap is the longest time that it waited without a grant.
 	Gap      time.Duration
@@ -84,7 +86,7 @@ func (m *meter) reset() {
 	m.origin, m.taken, m.idle = m.w.now, 0, 0
 	for i := range m.clients {
 		c := &m.clients[i]
-		c.Had, c.Commands, c.since = 0, 0, m.w.now
+		c.Had, c.Turns, c.Commands, c.since = 0, 0, 0, m.w.now
 	}
 }
 
@@ -114,7 +116,9 @@ func (m *meter) account() {
 func (m *meter) record(holder int) {
 	if holder != m.holder {
 		m.account()
-		m.holder = holder
+		if m.holder = holder; holder >= 0 && holder < len(m.clients) {
+			m.clients[holder].Turns++
+		}
 	}
 }
 
@@ -177,12 +181,12 @@ func (m *meter) result() Result {
 }
 
 // Head is the heading of the lines that String returns.
-const Head = "client    record  grants          longest gap  commands"
+const Head = "client    record  turns  grants          longest gap  commands"
 
 func (r Result) String() string {
 	var s strings.Builder
 	for i, c := range r.Clients {
-		fmt.Fprintf(&s, "%-9s %5.1f%%  %7d %5.1f%%  %9.1fms  %8d", c.Name, 100*r.Part(i), c.Grants, 100*r.GrantPart(i), float64(c.Gap)/1e6, c.Commands)
+		fmt.Fprintf(&s, "%-9s %5.1f%%  %5d  %7d %5.1f%%  %9.1fms  %8d", c.Name, 100*r.Part(i), c.Turns, c.Grants, 100*r.GrantPart(i), float64(c.Gap)/1e6, c.Commands)
 		if r.FirstHalf != nil {
 			fmt.Fprintf(&s, "  first half %d", r.FirstHalf[i])
 		}

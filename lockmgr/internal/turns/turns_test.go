@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,9 +38,9 @@ const (
 
 var holds = []time.Duration{0, time.Millisecond, 10 * time.Millisecond}
 
-// shares is a case. Every client must get a grant at least every longestGap. If least is set, each
-// of two clients must also get this part of the time, and of the grants, and each of four
-// leastOfFour.
+// shares is a case. Every client must get a grant at least every longestGap. If all stand in the
+// line, each must get one turn for each of the others', however far it is. If least is set, each of
+// two clients must also get this part of the time, and of the grants, and each of four leastOfFour.
 type shares struct {
 	name    string
 	clients []Client
@@ -118,6 +119,9 @@ func (c *shares) check(t *testing.T, hold time.Duration, r Result) {
 	for i, s := range r.Clients {
 		gap := longestGap + 4*c.clients[i].Distance
 		assert.LessOrEqual(t, s.Gap, gap, "%s waits for a grant", s.Name)
+		if !slices.ContainsFunc(c.clients, func(c Client) bool { return c.Direct }) {
+			assert.InDelta(t, r.Clients[0].Turns, s.Turns, 1+float64(s.Turns)/200, "%s's turns", s.Name)
+		}
 		if c.least == 0 {
 			continue
 		}
