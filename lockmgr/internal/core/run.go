@@ -30,17 +30,11 @@ func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
 	return r.grants >= most || r.grants > 0 && lasted >= cfg.PassTime
 }
 
-// noteHandoff notes that an entry is to be passed on, or shared with one more hold. If a transfer
-// would have to ask whether others wait, and a transfer of this run has reported nobody, the time
-// of the run begins anew. u.unasked does not, so after enough grants a transfer asks all the same.
+// noteHandoff notes that an entry is to be passed on, or shared with one more hold.
 func (m *Machine) noteHandoff(e *entry) {
-	u, run := e.makeUpkeep(), &e.of.details.run
 	m.advanceOutsiders(e.of)
-	if u.passingSince == 0 {
+	if u := e.makeUpkeep(); u.passingSince == 0 {
 		u.passingSince = m.now
-	}
-	if run.fresh && m.decideRun(e) == askFirst { // nor has the transfer reported others
-		run.begin(m.now)
 	}
 }
 
