@@ -264,6 +264,42 @@ func TestLockAll_Gathers(t *testing.T) {
 	mustUnlock(t, l)
 }
 
+// A set of eight names, each of which one or two other processes hold again and again for 0.3 to
+// 0.9 s, waits no longer than docs/choosing.md says.
+func TestLockAll_BesideSingleHolders(t *testing.T) {
+	for holders, limit := range map[int]time.Duration{1: 10 * second, 2: 16 * second} {
+		for seed := range uint64(2) {
+			bubble(t, func(t *testing.T, w *scene) {
+				ctx, end := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				names := numbered("n", 8)
+				for i := range len(names) * holders {
+					m, _ := w.manager(lockmgr.Options{})
+					random := rand.New(rand.NewPCG(seed, uint64(i)))
+					all.Go(func() {
+						time.Sleep(time.Duration(random.Int64N(int64(900 * milli))))
+						for ctx.Err() == nil {
+							l := mustLock(t, m, names[i%len(names)])
+							time.Sleep(300*milli + time.Duration(random.Int64N(int64(600*milli))))
+							mustUnlock(t, l)
+						}
+					})
+				}
+				sets, _ := w.manager(lockmgr.Options{})
+				time.Sleep(2 * second)
+				for range 3 {
+					asked := time.Now()
+					mustUnlock(t, mustLockAll(t, sets, lockmgr.All(names...)))
+					require.LessOrEqual(t, time.Since(asked), limit, "%d holders a name, seed %d", holders, seed)
+					time.Sleep(second)
+				}
+				end()
+				all.Wait()
+			})
+		}
+	}
+}
+
 // A reader that would wait behind a writer waits with it, also for a set of its own owner.
 func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
 	_, m, _ := startServer(t, lockmgr.Options{})
