@@ -50,6 +50,15 @@ func (k *lineKind) awaitInLine(t *testing.T, s *redistest.Server, n string) {
 	faults.Eventually(t, func() bool { return faults.Do(t, s, "LLEN", k.line) == n }, "%s: in the line: %s", k.name, n)
 }
 
+// lineKeys returns the keys of all lines.
+func lineKeys(t *testing.T, s *redistest.Server) (keys []string) {
+	t.Helper()
+	for _, pattern := range []string{"*line", "*wants", "redisson_lock_queue:*", "redisson_lock_timeout:*"} {
+		keys = append(keys, strings.Fields(faults.Do(t, s, "KEYS", pattern))...)
+	}
+	return keys
+}
+
 // A process that waits for replicas is granted nothing by message: the message of a process that
 // waits for none would come before the replicas have the record.
 func TestLine_NoGrantBeforeTheReplicasHaveIt(t *testing.T) {
@@ -76,6 +85,55 @@ func TestLine_NoGrantBeforeTheReplicasHaveIt(t *testing.T) {
 		}
 		require.Equal(t, "1", faults.Do(t, servers[1], "EXISTS", key), k.name)
 		mustUnlock(t, l)
+	}
+}
+
+// The line is lost, or the scripts, or the message of a grant. Who waits is granted the lock within
+// the lease of a grant by message and a round trip.
+func TestLine_LossesWhileSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	for _, k := range lineKinds() {
+		for what, lose := range map[string]func(t *testing.T, s *redistest.Server, waiter *faultproxy.Proxy){
+			"line": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) {
+				faults.Do(t, s, append([]string{"DEL"}, lineKeys(t, s)...)...)
+			},
+			"scripts": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) { faults.Do(t, s, "SCRIPT", "FLUSH") },
+			"message": func(t *testing.T, _ *redistest.Server, waiter *faultproxy.Proxy) {
+				for _, c := range waiter.PubSub() {
+					c.BlackHole()
+				}
+			},
+		} {
+			t.Run(k.name+", "+what, func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Start(t)
+				proxy := faultproxy.Start(t, s.Addr())
+				a, b := dial(t, s.Addr(), lockmgr.Options{}), dialTroubled(t, proxy.Addr(), lockmgr.Options{Linger: time.Hour})
+				takesOver := func(lose func()) (took time.Duration, polled bool) {
+					l := mustAwait(t, k.holds(a))
+					waits := k.waits(b)
+					k.awaitInLine(t, s, "1")
+					polls := b.Stats().Polls
+					lose()
+					start := time.Now()
+					mustUnlock(t, l)
+					l = mustAwait(t, waits)
+					took, polled = time.Since(start), b.Stats().Polls > polls
+					proxy.Heal()
+					mustUnlock(t, l)
+					return took, polled
+				}
+				requireOnceWithin(t, 2500*milli, func() time.Duration {
+					faults.Eventually(t, func() bool {
+						_, polled := takesOver(func() {})
+						return !polled
+					}, "b listens, and goes on listening")
+					took, polled := takesOver(func() { lose(t, s, proxy) })
+					require.True(t, polled || took > second || what == "scripts", "nothing is lost")
+					return took
+				})
+			})
+		}
 	}
 }
 
@@ -205,6 +263,53 @@ func TestLine_StepsDoNotGrowWithTheLine(t *testing.T) {
 			require.LessOrEqual(t, serves40, serves+10)
 		})
 	}
+}
+
+// Ten managers that wait for a hundred names leave no key when they are closed, nor does the manager
+// that holds the names, and is closed among them.
+func TestLine_CloseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var managers []*lockmgr.Manager
+	for i := range 11 {
+		managers = append(managers, dial(t, s.Addr(), lockmgr.Options{
+			Process: lockmgr.Process{PID: i + 1}, ForgetPermits: true,
+			Lease: 5 * time.Minute, CommandTimeout: 30 * time.Second, RetryTime: time.Minute, // no failure on a busy machine
+		}))
+	}
+	ask := func(m *lockmgr.Manager) (all []*futures.Future[*lockmgr.Lock]) {
+		for i := range 20 {
+			for _, title := range []string{"plain", "writer", "set", "permits", "fair"} {
+				all = append(all, kindOf(title).ask(m, title+strconv.Itoa(i)))
+			}
+		}
+		return all
+	}
+	for _, f := range ask(managers[5]) {
+		mustAwait(t, f)
+	}
+	for i, m := range managers {
+		if i != 5 {
+			ask(m)
+		}
+	}
+	for _, k := range lineKinds() {
+		if k.name == "fenced" || k.name == "reader" {
+			continue
+		}
+		last := k.name + "19"
+		k.line = strings.Replace(k.line, k.name, last, 1)
+		k.awaitInLine(t, s, "10")
+		memory := 0
+		for _, key := range lineKeys(t, s) {
+			if strings.Contains(key, "{"+last+"}") {
+				memory += must(strconv.Atoi(faults.Do(t, s, "MEMORY", "USAGE", key)))(t)
+			}
+		}
+		t.Logf("%s: a line of ten has %d bytes", k.name, memory)
+	}
+	mustClose(t, managers...)
+	require.Empty(t, faults.Do(t, s, "KEYS", "*"))
 }
 
 // A process in the line is dead, or hangs, when its turn comes. If the process is dead, the next one
