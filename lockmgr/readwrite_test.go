@@ -127,15 +127,11 @@ func TestReadWrite_RecordIsGoneBeforeTheUnlock(t *testing.T) {
 }
 
 // Readers that ask again at once keep no writer of another process out, alone or in a set: it waits
-// for the holds that it finds, and for those that begin before the readers' manager knows of it.
-// These begin within 0.25 s if readers come often, and else before the holds that it finds end.
+// for the holds that it finds, and for those that begin within PassTime, before the readers' manager
+// asks who waits.
 func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 	for readers, hold := range map[int]time.Duration{4: time.Second, 8: 250 * time.Millisecond, 32: 200 * time.Millisecond} {
-		more := 250 * milli
-		if readers == 4 {
-			more = hold
-		}
-		for seed := range uint64(20) {
+		for seed := range uint64(10) {
 			set := seed%2 == 1
 			bubble(t, func(t *testing.T, w *scene) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +159,7 @@ func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 					} else {
 						mustUnlock(t, mustLock(t, writer, "doc", lockmgr.Exclusive()))
 					}
-					require.LessOrEqual(t, time.Since(asked), hold+more, "%d readers, %v, set: %v, seed %d", readers, hold, set, seed)
+					require.LessOrEqual(t, time.Since(asked), hold+105*milli, "%d readers, %v, set: %v, seed %d", readers, hold, set, seed)
 				}
 				cancel()
 				wg.Wait()
