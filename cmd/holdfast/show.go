@@ -306,26 +306,9 @@ It ends with 77 if something is missing that plain locks need.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(looks, func(ctx context.Context, m *lockmgr.Manager) error {
 				report, err := m.Check(ctx, strings.Join(args, ""))
-				w := c.OutOrStdout()
-				if report.Server != "" {
-					fmt.Fprintln(w, "server:", shown(report.Server))
-				}
-				for _, p := range report.Missing {
-					need := "needed"
-					if p.Optional {
-						need = "optional"
-					}
-					at := ""
-					if len(p.Nodes) > 0 {
-						at = " at " + said(strings.Join(p.Nodes, ", "))
-					}
-					fmt.Fprintf(w, "missing (%s): %s for %s%s\n", need, shown(p.Rule), said(p.For), at)
-				}
-				for _, warning := range report.Warnings {
-					fmt.Fprintln(w, "warning:", said(warning))
-				}
+				fmt.Fprintln(c.OutOrStdout(), saidLines(report.String()))
 				if err == nil {
-					fmt.Fprintln(w, "plain locks work")
+					fmt.Fprintln(c.OutOrStdout(), "plain locks work")
 				}
 				return failed(err)
 			})

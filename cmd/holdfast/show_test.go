@@ -157,8 +157,8 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, err)
 	code, out, text := w.run("--redis", "redis://locker:secret@"+w.Addr(), "check")
 	require.Equal(t, 77, code, text)
-	require.Contains(t, out, "missing (needed): +pttl")
-	require.Contains(t, out, "missing (optional): +scan for Scan")
+	require.Contains(t, out, "missing: +pttl (a lock that somebody holds)\n")
+	require.Contains(t, out, "missing: +scan (Scan), not needed by plain locks")
 	require.Contains(t, text, "+pttl")
 	code, _, text = w.run("--redis", "redis://locker:secret@"+w.Addr(), "ls")
 	require.Equal(t, 77, code, text)
@@ -172,7 +172,7 @@ func TestCheck_OfACluster(t *testing.T) {
 	require.NoError(t, err)
 	code, out, text := w.run("--redis", "redis://"+c.Nodes[0].Addr(), "check", "app:")
 	require.Zero(t, code, text)
-	require.Contains(t, out, "missing (optional): +zcard for Permits at "+c.Nodes[1].Addr()+"\n")
+	require.Contains(t, out, "missing: +zcard (Permits) at "+c.Nodes[1].Addr()+", not needed by plain locks\n")
 }
 
 func TestAge(t *testing.T) {

@@ -28,7 +28,7 @@ func shown(text string) string {
 // said returns a note, or the words of an error, without what a terminal would obey.
 func said(text string) string { return clean.Text(text, mostSaid) }
 
-// saidLines does the same for each line of a text of ours about arguments.
+// saidLines does the same for each line of a text of ours.
 func saidLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i, line := range lines {
