@@ -1,9 +1,6 @@
 package core
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // An Event is the machine's only input. The set is closed.
 type Event interface{ isEvent() }
@@ -381,15 +378,3 @@ const (
 	Unreleased                    // a release was given up: record expired, or closing
 	Outside                       // a try could not join the line
 )
-
-func (w What) String() string {
-	if int(w) < len(whatNames) && whatNames[w] != "" {
-		return whatNames[w]
-	}
-	return fmt.Sprintf("What(%d)", w)
-}
-
-var whatNames = [...]string{
-	Refused: "refused", CommandError: "command failed", LeasesRenewed: "renewed", RenewError: "renewal failed",
-	StoodBack: "stood back", Released: "released", Unreleased: "release given up", Outside: "outside the line",
-}
