@@ -50,18 +50,15 @@ func newLoop(s *shell) *loop {
 	if s.lines != nil {
 		bookIsDue = func() { s.actor.Post(bookDue{}) }
 	}
-	machine := core.New(core.Config{
-		Lease: o.Lease, Margin: o.Margin, RetryTime: o.RetryTime,
-		SuspectTime: suspectFactor * o.CommandTimeout,
-		GatherAfter: gatherAfter, GatherTime: gatherTime(o), ForgetPermits: o.ForgetPermits,
-		PassCount: o.PassCount, PassTime: o.PassTime, BackTime: backTime,
-		ShareEvery: shareEvery, BlindPause: blindPause, FarPause: farPause,
-		RecordEvery: recordEvery, TrustSubscribers: s.countsAll(),
-		Linger: o.Linger, PlaceTime: placeTime, PollMax: min(o.Lease, pollMax), PollBlind: pollBlind, PollSoon: pollSoon,
-		MaxLocks: o.MaxLocks, Sharded: s.manyServers,
-		GrantLease: grantLease, GrantSecret: s.grantSecret(),
-		Notices: o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError), Seed: seedOf(s.id),
-	})
+	cfg := core.Defaults()
+	cfg.Lease, cfg.Margin, cfg.Linger, cfg.PollMax = o.Lease, o.Margin, o.Linger, min(o.Lease, cfg.PollMax)
+	cfg.RetryTime, cfg.SuspectTime = o.RetryTime, suspectFactor*o.CommandTimeout
+	cfg.PassCount, cfg.PassTime, cfg.MaxLocks = o.PassCount, o.PassTime, o.MaxLocks
+	cfg.GatherTime, cfg.ForgetPermits = gatherTime(o), o.ForgetPermits
+	cfg.TrustSubscribers, cfg.Sharded, cfg.GrantSecret = s.countsAll(), s.manyServers, s.grantSecret()
+	cfg.Notices = o.Observer != nil || o.Logger != nil && o.Logger.Enabled(context.Background(), slog.LevelError)
+	cfg.Seed = seedOf(s.id)
+	machine := core.New(cfg)
 	return &loop{
 		shell:     s,
 		core:      machine,

@@ -114,25 +114,9 @@ type Options struct {
 }
 
 const (
-	defaultLease    = 30 * time.Second
-	minWatched      = 100 * time.Millisecond
-	defaultBound    = 1 << 20
-	recordEvery     = time.Millisecond
-	backTime        = 5 * time.Millisecond
-	shareEvery      = time.Second           // the longest time without a chance for a process that is not known
-	blindPause      = 20 * time.Millisecond // longer than pollSoon
-	farPause        = 125 * time.Millisecond
-	gatherAfter     = time.Second     // see core.Config
-	placeTime       = 5 * time.Second // see core.Config
-	grantLease      = 2 * time.Second // see core.Config
-	pollMax         = 5 * time.Second // the longest sleep on what the server said of the record of somebody else
-	pollBlind       = time.Second
-	pollSoon        = 10 * time.Millisecond
-	suspectFactor   = 2 // SuspectTime, in command time-outs
-	defaultLinger   = 2 * time.Second
-	defaultRetry    = 5 * time.Second
-	defaultPassTime = 100 * time.Millisecond
-	defaultTimeout  = 2 * time.Second
+	minWatched     = 100 * time.Millisecond
+	defaultTimeout = 2 * time.Second
+	suspectFactor  = 2 // SuspectTime, in command time-outs
 )
 
 // Replicas says how many replicas must have the record of a lock before the lock is granted. Each
@@ -190,19 +174,20 @@ func (o Options) complete() (Options, error) {
 	if o.Channels > ClassicChannels {
 		return o, badField("Channels", o.Channels, "ShardedChannels or ClassicChannels")
 	}
-	err := fill("Lease", &o.Lease, defaultLease, minWatched, MaxLease)
-	err = cmp.Or(err, fill("Margin", &o.Margin, 2*time.Millisecond, time.Millisecond, MinLease/2))
+	usual := core.Defaults()
+	err := fill("Lease", &o.Lease, usual.Lease, minWatched, MaxLease)
+	err = cmp.Or(err, fill("Margin", &o.Margin, usual.Margin, time.Millisecond, MinLease/2))
 	err = cmp.Or(err, fill("CommandTimeout", &o.CommandTimeout, min(defaultTimeout, o.Lease/10), time.Millisecond, o.Lease/3-1))
 	err = cmp.Or(err, fill("Replicas.Acks", &o.Replicas.Acks, 0, 0, 1<<10))
 	err = cmp.Or(err, fill("Replicas.Timeout", &o.Replicas.Timeout, min(time.Second, o.Lease/10), time.Millisecond, o.Lease/3-1))
 	// A longer time has the same effect as MaxLease, and sums of MaxLease do not overflow.
 	o.RetryTime, o.PassTime = min(o.RetryTime, MaxLease), min(o.PassTime, MaxLease)
-	err = cmp.Or(err, fill("RetryTime", &o.RetryTime, defaultRetry, 0, MaxLease))
-	err = cmp.Or(err, fill("PassTime", &o.PassTime, defaultPassTime, 0, MaxLease))
-	err = cmp.Or(err, fill("PassCount", &o.PassCount, 32, 1, 1<<20))
-	err = cmp.Or(err, fill("MaxWaiters", &o.MaxWaiters, defaultBound, 1, math.MaxInt))
-	err = cmp.Or(err, fill("MaxLocks", &o.MaxLocks, defaultBound, 1, math.MaxInt))
-	setDefault(&o.Linger, defaultLinger)
+	err = cmp.Or(err, fill("RetryTime", &o.RetryTime, usual.RetryTime, 0, MaxLease))
+	err = cmp.Or(err, fill("PassTime", &o.PassTime, usual.PassTime, 0, MaxLease))
+	err = cmp.Or(err, fill("PassCount", &o.PassCount, usual.PassCount, 1, 1<<20))
+	err = cmp.Or(err, fill("MaxWaiters", &o.MaxWaiters, usual.MaxLocks, 1, math.MaxInt))
+	err = cmp.Or(err, fill("MaxLocks", &o.MaxLocks, usual.MaxLocks, 1, math.MaxInt))
+	setDefault(&o.Linger, usual.Linger)
 	o.Linger = min(max(o.Linger, 0), MaxLease)
 	o.Process = o.Process.complete()
 	err = cmp.Or(err, checkText("Process.Program", o.Process.Program), checkText("Process.Host", o.Process.Host))

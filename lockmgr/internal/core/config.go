@@ -5,8 +5,7 @@ import "time"
 // Forever means no deadline.
 const Forever = time.Duration(1<<63 - 1)
 
-// Config has the parameters of the rules. The shell sets every field, because the core has no
-// defaults.
+// Config has the parameters of the rules. See Defaults.
 type Config struct {
 	// Lease is the lease of a hold that the watchdog renews. A renewal is due Lease/3 after the
 	// send of the last confirmed script.
@@ -74,6 +73,21 @@ type Config struct {
 	Notices bool
 	// Seed is the seed of the random numbers.
 	Seed uint64
+}
+
+// Defaults returns the parameters of a manager of a single server without options. Defaults has no
+// GatherTime, GrantSecret, Notices and Seed.
+func Defaults() Config {
+	return Config{
+		Lease: 30 * time.Second, Margin: 2 * time.Millisecond,
+		RetryTime: 5 * time.Second, SuspectTime: 4 * time.Second,
+		PassCount: 32, PassTime: 100 * time.Millisecond, BackTime: 5 * time.Millisecond,
+		ShareEvery: time.Second, BlindPause: 20 * time.Millisecond, FarPause: 125 * time.Millisecond,
+		RecordEvery: time.Millisecond, TrustSubscribers: true, GatherAfter: time.Second,
+		PlaceTime: 5 * time.Second, GrantLease: 2 * time.Second, Linger: 2 * time.Second,
+		PollMax: 5 * time.Second, PollBlind: time.Second, PollSoon: 10 * time.Millisecond,
+		MaxLocks: 1 << 20,
+	}
 }
 
 // usable returns the part of a lease that may be trusted, counted from the send.

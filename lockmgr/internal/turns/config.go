@@ -3,8 +3,6 @@ package turns
 import (
 	"io"
 	"time"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // A Config describes one case.
@@ -26,8 +24,6 @@ type Config struct {
 	// takes Hop/2 to Hop; one in four takes up to Hop more, one in four of these up to Hop more
 	// again, and so on.
 	Hop time.Duration
-	// Core is the configuration of the managers, except for Seed and Notices.
-	Core core.Config
 	// Trace, if not nil, gets a line for each event that concerns turns.
 	Trace io.Writer
 }
@@ -46,19 +42,6 @@ type Client struct {
 	Distance time.Duration
 	// Deaf reports whether its SUBSCRIBE gets no answer.
 	Deaf bool
-}
-
-// ShellConfig returns the configuration that package lockmgr gives to the core if no option is set.
-func ShellConfig() core.Config {
-	return core.Config{
-		Lease: 30 * time.Second, Margin: 2 * time.Millisecond,
-		RetryTime: 5 * time.Second, SuspectTime: 4 * time.Second,
-		PassCount: 32, PassTime: 100 * time.Millisecond, BackTime: 5 * time.Millisecond,
-		ShareEvery: time.Second, BlindPause: 20 * time.Millisecond, FarPause: 125 * time.Millisecond,
-		RecordEvery: time.Millisecond, TrustSubscribers: true,
-		Linger: 2 * time.Second, PlaceTime: 5 * time.Second, GrantLease: 2 * time.Second, PollMax: 30 * time.Second, PollBlind: time.Second, PollSoon: 10 * time.Millisecond,
-		MaxLocks: 1 << 20,
-	}
 }
 
 // Delays. Of a pair, the first is the shortest and the second the longest.

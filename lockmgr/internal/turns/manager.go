@@ -39,7 +39,7 @@ type subscription struct {
 }
 
 func newManager(w *world, id int, c Client) *manager {
-	cfg := w.cfg.Core
+	cfg := core.Defaults()
 	cfg.Seed = w.rng.Uint64()
 	cfg.Notices = w.cfg.Trace != nil
 	cfg.GrantSecret = hex.EncodeToString([]byte(strconv.Itoa(id)))

@@ -190,7 +190,7 @@ func TestDrain(t *testing.T) {
 
 // The figures of a case must be the same each time, and add up.
 func TestMeter_RepeatsAndAddsUp(t *testing.T) {
-	cfg := Config{Seed: 1, Time: time.Second, Hold: time.Millisecond, Core: ShellConfig()}
+	cfg := Config{Seed: 1, Time: time.Second, Hold: time.Millisecond}
 	cfg.Clients = append(managers(1, 50), threads(10))
 	r := Run(cfg)
 	require.Equal(t, r, Run(cfg))
@@ -219,7 +219,6 @@ func TestTurns_DirectClientsAreEqual(t *testing.T) {
 }
 
 func run(t *testing.T, cfg Config) Result {
-	cfg.Core = ShellConfig()
 	if *hop > 0 {
 		cfg.Hop = *hop
 	}
