@@ -47,11 +47,11 @@
 //
 // # Kinds
 //
-// A kind is a file of rules here, and a file of formats and its scripts in package wire. Each kind
-// registers itself. The interface in rules.go says what each rule answers. The interface in
-// special.go says what a kind notes about a name, and when. Both files have what most kinds do. The
-// rules of fair locks equal the rules of exclusive locks. The table shows the remaining kinds. If
-// the record of a permit is gone, its holder gets an error of its own: see rules.goneErr.
+// A kind is a file of rules here, and a file of formats and its scripts in package wire. The
+// interface in rules.go says what each rule answers. The interface in special.go says what a kind
+// notes about a name, and when. Both files have what most kinds do. The rules of fair locks equal
+// the rules of exclusive locks. The table shows the remaining kinds. If the record of a permit is
+// gone, its holder gets an error of its own: see rules.goneErr.
 //
 //	             exclusive   permits         read-write
 //	index        no          1,024 entries   no

@@ -5,7 +5,5 @@ package core
 // the server. A manager has one entry of a name. See Fair locks in doc.go, and places.
 const Fair Kind = 4
 
-var _ = register(Fair, fair{})
-
 // fair are the rules of Fair: those of Exclusive. Only the special state differs.
 type fair struct{ usual }

@@ -16,8 +16,6 @@ import "time"
 // owner that has a permit may want another, so there is no re-entry.
 const Permits Kind = 3
 
-var _ = register(Permits, permits{})
-
 // permits are the rules of Permits.
 type permits struct{ usual }
 

@@ -14,8 +14,6 @@ package core
 // succeeds if nobody else reads.
 const ReadWrite Kind = 1
 
-var _ = register(ReadWrite, readWrite{})
-
 // readWrite are the rules of ReadWrite.
 type readWrite struct{ usual }
 

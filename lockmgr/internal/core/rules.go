@@ -1,19 +1,14 @@
 package core
 
 // Kind is the kind of a lock. A name keeps its kind while an entry of the name is not idle. Each
-// kind has a file of its own, which defines the Kind and registers the rules.
+// kind has a file of its own, which defines the Kind and its rules.
 type Kind uint8
 
-// MostKinds is how many kinds there may be.
+// MostKinds is how many kinds there are.
 const MostKinds = 5
 
 // rulesOf has the rules of each kind.
-var rulesOf [MostKinds]rules
-
-func register(k Kind, r rules) struct{} {
-	rulesOf[k] = r
-	return struct{}{}
-}
+var rulesOf = [MostKinds]rules{Exclusive: exclusive{}, ReadWrite: readWrite{}, Several: several{}, Permits: permits{}, Fair: fair{}}
 
 // rules has the methods that differ between kinds. A kind is a type without state. The methods read
 // the state of a name and change nothing.

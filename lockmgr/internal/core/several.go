@@ -9,8 +9,6 @@ package core
 // next request asks anew. While a set waits it gathers: see gather.go.
 const Several Kind = 2
 
-var _ = register(Several, several{})
-
 // several are the rules of Several. overlap.go has the waits between sets and single names.
 type several struct{ usual }
 
