@@ -19,8 +19,8 @@ type Info struct {
 	Name   string
 	Locked bool
 	// Kind is "plain", "read-write" or "fair" if somebody holds the lock, as far as the record
-	// tells: a lock of Redisson's RFairLock for which nobody waits looks plain. Kind is "not a lock"
-	// for a hash of another program. Scan also finds "permits".
+	// tells: a lock of Redisson's RFairLock for which nobody waits looks plain. Kind is "not a
+	// lock" for a hash of another program. Scan also finds "permits".
 	Kind string
 	// Mode is "read" or "write" for the record of a read-write lock, else "".
 	Mode string
@@ -75,8 +75,8 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 // Explain adds the present holders of the lock to an error. Explain blocks as [Manager.Inspect]
 // does. Explain returns err itself if err does not match ErrNotAcquired, if err is about a set or
 // permits, if nobody holds the lock, or if ctx ends first. For permits see [Permits.Inspect]. The
-// result matches what err matches, and is a LockError with Holders if err is a LockError. If the key
-// has data of another program, the result has no Holders, and matches ErrWrongType, too.
+// result matches what err matches, and is a LockError with Holders if err is a LockError. If the
+// key has data of another program, the result has no Holders, and matches ErrWrongType, too.
 func (m *Manager) Explain(ctx context.Context, err error) error {
 	var failed *LockError
 	if !errors.Is(err, ErrNotAcquired) || !errors.As(err, &failed) || failed.set {
@@ -190,8 +190,8 @@ func (i *Info) isStrange() bool {
 // not.
 //
 // The error matches ErrWrongType if the key has data of another program: an entry does not have the
-// form of a holder ID. Of a record with more than 1,000 entries ForceUnlock reads some thousand, and
-// removes the record as a whole.
+// form of a holder ID. Of a record with more than 1,000 entries ForceUnlock reads some thousand,
+// and removes the record as a whole.
 //
 // ForceUnlock removes only a hold that it has seen. A call without an answer may still take effect
 // later, but never on a later hold of holdfast: see [Lock.HolderID].

@@ -23,8 +23,8 @@ type (
 		Reentry bool
 		Waited  time.Duration // since the request was made
 	}
-	// EventFailed: a request ended without a lock, or was refused at once. Err is the error that the
-	// caller got, or ErrCanceled if the future was cancelled.
+	// EventFailed: a request ended without a lock, or was refused at once. Err is the error that
+	// the caller got, or ErrCanceled if the future was cancelled.
 	EventFailed struct {
 		At      time.Time
 		Context context.Context
@@ -96,9 +96,9 @@ type (
 		At time.Time
 		// Command is the name of a script: "acquire", "transfer", "renew", "release", the same with
 		// "readwrite_", "permits_" or "fair_" before it, "reserve", "several_acquire",
-		// "several_renew", "several_release", "force", "inspect", "permits_return", "permits_limit",
-		// "permits_delete" or "permits_inspect". For a command that is no script, Command is the
-		// first word.
+		// "several_renew", "several_release", "force", "inspect", "permits_return",
+		// "permits_limit", "permits_delete" or "permits_inspect". For a command that is no script,
+		// Command is the first word.
 		Command string
 		// Names are the locks of the script.
 		Names []string

@@ -138,8 +138,8 @@ func (s *scan) identify(infos []Info) error {
 }
 
 // permits reads the keys of sets of permits that are taken. A key may be of either of two names.
-// While a slot is being moved, a master refuses the name without permits, which lacks a key: that is
-// no error if the other name is found.
+// While a slot is being moved, a master refuses the name without permits, which lacks a key: that
+// is no error if the other name is found.
 func (s *scan) permits(keys []string) (infos []Info, err error) {
 	var names, of []string
 	var looks []wire.Command

@@ -71,8 +71,8 @@ func (s *Server) Forget(name string) {
 	m.Del(takenKey(name))
 }
 
-// takeAway removes the holders of a lock, or the permits with these IDs, by a command of m. takeAway
-// reports whether the server knew them.
+// takeAway removes the holders of a lock, or the permits with these IDs, by a command of m.
+// takeAway reports whether the server knew them.
 func (s *Server) takeAway(m *lockmgr.Manager, name string, permits []string) (known bool) {
 	s.t.Helper()
 	var err error

@@ -35,8 +35,8 @@ type Map[T Item] struct {
 	lists  lists[T]
 	passed int64  // this boundary and those before it have no items in the window
 	used   uint64 // bit k%window is set if boundary k of the window has items
-	// firstOutside is the first boundary of the items outside of the window, or an earlier boundary.
-	// Without such items it is math.MaxInt64.
+	// firstOutside is the first boundary of the items outside of the window, or an earlier
+	// boundary. Without such items it is math.MaxInt64.
 	firstOutside int64
 }
 

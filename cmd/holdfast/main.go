@@ -169,7 +169,8 @@ func (a *app) with(o lockmgr.Options, f func(context.Context, *lockmgr.Manager) 
 	})
 }
 
-// dial connects to the server. It guesses no server for a command of run: a lock at another server keeps nobody out.
+// dial connects to the server. It guesses no server for a command of run: a lock at another server
+// keeps nobody out.
 func (a *app) dial(o lockmgr.Options) (*lockmgr.Manager, error) {
 	if a.url == "" {
 		return nil, &exit{exitUsage, errors.New("a command of run needs --redis, or --pass-redis for that run")}

@@ -45,9 +45,9 @@ type Lock struct {
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// New returns a lock for one candidate. It does no I/O. Candidates with the same name, which is that
-// of the lock, elect one leader. The identity must be unique among them, such as the host name and a
-// UUID. It has 1 to lockmgr.MaxNoteBytes bytes of valid UTF-8; otherwise New fails.
+// New returns a lock for one candidate. It does no I/O. Candidates with the same name, which is
+// that of the lock, elect one leader. The identity must be unique among them, such as the host name
+// and a UUID. It has 1 to lockmgr.MaxNoteBytes bytes of valid UTF-8; otherwise New fails.
 func New(m *lockmgr.Manager, name, identity string) (*Lock, error) {
 	if identity == "" || len(identity) > lockmgr.MaxNoteBytes || !utf8.ValidString(identity) {
 		return nil, fmt.Errorf("clientgo: identity %q: %w", identity, lockmgr.ErrInvalidOption)

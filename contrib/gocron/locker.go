@@ -45,8 +45,8 @@ type Options struct {
 	KeepFor time.Duration
 	// Lock are options of each request. Default: none, which means one try, and a lease that is
 	// renewed. With lockmgr.MaxWait a scheduler waits for the others to finish, and then runs the
-	// job too. With lockmgr.Shared or lockmgr.AsOwner, others could run the job at the same time: no
-	// run begins.
+	// job too. With lockmgr.Shared or lockmgr.AsOwner, others could run the job at the same time:
+	// no run begins.
 	Lock []lockmgr.LockOption
 }
 

@@ -45,8 +45,8 @@
 // Callers lock, try, wait for a time or until another context ends, cancel, cancel right after the
 // grant without a look at the future, use Do, Extend, All and Any, named and adopted owners,
 // re-entry, upgrades, circles of two owners, fixed leases of 10 ms to a day, KeepFor, MaxHold,
-// tokens, forced unlocks, limits of permits, Inspect, Scan, Explain, and options that contradict each
-// other.
+// tokens, forced unlocks, limits of permits, Inspect, Scan, Explain, and options that contradict
+// each other.
 //
 // # Promptness
 //

@@ -16,8 +16,8 @@
 //
 // Without the flag the tests check that the text which a mutant replaces occurs exactly once in its
 // function, that the changed file compiles, and that the tests which must catch it exist. With it
-// the package of the tests is built once for each mutant, by go test -c -overlay, so that no file in
-// the repository changes. A table shows which test caught which mutant. Each is a subtest named
+// the package of the tests is built once for each mutant, by go test -c -overlay, so that no file
+// in the repository changes. A table shows which test caught which mutant. Each is a subtest named
 // after its rule and itself; -parallel sets how many are built and run at a time.
 //
 // A place is given by a function and the tokens in it. It survives new comments, new line breaks,

@@ -100,8 +100,8 @@ type step struct {
 func (p *profile) live() []step { return p.steps[p.gone:] }
 
 // add adds n of a name that a hold has. It returns the step with the most within that time, with
-// the hold that was there before, and the hold that had the name before that time. ok is false if the
-// time is too old.
+// the hold that was there before, and the hold that had the name before that time. ok is false if
+// the time is too old.
 func (p *profile) add(s span, n int) (most step, before span, ok bool) {
 	if s.from < p.floor {
 		return step{}, span{}, false

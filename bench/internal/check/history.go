@@ -87,8 +87,8 @@ func (v Verdict) Violation() *Violation {
 }
 
 // History checks the holds of one lock: is there an order in which one held at
-// a time, or several that are Shared? It blocks until it knows or limit has passed, and may be called from
-// any goroutine.
+// a time, or several that are Shared? It blocks until it knows or limit has passed, and may be
+// called from any goroutine.
 func History(holds []Hold, limit time.Duration) Verdict {
 	v := Verdict{Holds: len(holds)}
 	if len(holds) > 0 {

@@ -21,8 +21,8 @@
 // random moment. Every fourth name is a fair lock; the order of its grants is not judged. Every
 // second name is a read-write lock, of which two thirds of the requests are for the read
 // side. Readers read the register: they must not see the
-// token of a later writer while they are valid. Every hold is accounted for as package check says, before it
-// is unlocked.
+// token of a later writer while they are valid. Every hold is accounted for as package check says,
+// before it is unlocked.
 //
 // Some goroutines ask in every second turn for a set of two to five names (LockAll),
 // with sides mixed as they come. The names are those that others take singly, without the

@@ -100,8 +100,9 @@ type tenure struct {
 	// writerWaits is set if a writer of another process waits for the holds to end, by the newest
 	// transfer.
 	writerWaits bool
-	// passingSince is since when the entry is passed on, or shared with one more hold: since newRun,
-	// or the first time after the entry came to us. Before, passingSince is zero. See keptLong.
+	// passingSince is since when the entry is passed on, or shared with one more hold: since
+	// newRun, or the first time after the entry came to us. Before, passingSince is zero. See
+	// keptLong.
 	passingSince time.Duration
 	// unasked is how many requests have got the entry since the entry came to us, since newRun, or
 	// since a transfer reported no others. A pause for outsiders begins run.grants anew, but not

@@ -206,8 +206,8 @@ type Op struct {
 
 	entry     *entry
 	byMessage bool // not sent: stands for a grant by message, see takeGrant
-	// onlyAcquire is set if no other acquire of the name was in flight. If the operation is granted,
-	// the manager has left the line: no other acquire can have joined again.
+	// onlyAcquire is set if no other acquire of the name was in flight. If the operation is
+	// granted, the manager has left the line: no other acquire can have joined again.
 	onlyAcquire bool
 }
 
@@ -320,8 +320,8 @@ type (
 		Err     error
 	}
 	// Subscribe to the channel of a name, or to the channels of all items of a set, and report with
-	// Wake events. Place says which channel: see Wake. Set is the number of the set in the lines, with
-	// OwnPlace.
+	// Wake events. Place says which channel: see Wake. Set is the number of the set in the lines,
+	// with OwnPlace.
 	Subscribe struct {
 		Name  string
 		Kind  Kind

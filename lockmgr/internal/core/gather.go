@@ -9,9 +9,9 @@ import "time"
 // line. So such a request gathers: its tries keep a part while trying to get the rest.
 //
 //	            a set: after the first refusal. permits: after GatherAfter
-//	waiting ────────────────────────────────────────────────────────────▶ gathering ──▶ all of it: granted
-//	   ▲                                                                       │
-//	   └───────────────────────────────────────────────────────────────────────┘
+//	waiting ─────────────────────────────────────────────────────▶ gathering ──▶ all of it: granted
+//	   ▲                                                                │
+//	   └────────────────────────────────────────────────────────────────┘
 //	    the time is over: gives back what it has, and does not
 //	    gather for as long, or up to twice as long
 //

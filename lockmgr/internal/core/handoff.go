@@ -47,9 +47,9 @@ func (m *Machine) recordExpired(e *entry) {
 		m.noteHandoff(e)
 		run := &e.of.details.run
 		if m.decideRun(e) != goOn || e.of.plainOrReadWrite() && run.ended(m.cfg.PassCount, m.now-run.start, &m.cfg) {
-			// The run is over, or would be if others waited. The answer to the release reports others.
-			// Otherwise holders whose leases run out one after another, each with an acquire, would
-			// keep others from the lock.
+			// The run is over, or would be if others waited. The answer to the release reports
+			// others. Otherwise holders whose leases run out one after another, each with an
+			// acquire, would keep others from the lock.
 			e.upkeep().giveBack = true
 			m.release(e)
 			return

@@ -84,9 +84,9 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 }
 
-// noteSent notes at which shards operations wait. A name moves only if its operation goes to another
-// shard than the name's operation before: a shell with an old layout sends each operation to the
-// shard that the name has left, and the name stays on the shard that the redirection named.
+// noteSent notes at which shards operations wait. A name moves only if its operation goes to
+// another shard than the name's operation before: a shell with an old layout sends each operation
+// to the shard that the name has left, and the name stays on the shard that the redirection named.
 func (m *Machine) noteSent(ops []*Op) {
 	for _, op := range ops {
 		n := op.entry.of

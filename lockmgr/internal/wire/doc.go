@@ -87,8 +87,8 @@
 //	line    acquire acquire_many release release_many transfer
 //	        readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
 //	        permits_acquire permits_transfer permits_release permits_return permits_inspect inspect
-//	token   acquire acquire_many release release_many readwrite_acquire readwrite_release several_acquire
-//	        several_release
+//	token   acquire acquire_many release release_many readwrite_acquire readwrite_release
+//	        several_acquire several_release
 //	reader  readwrite_acquire readwrite_transfer readwrite_release several_acquire several_release
 //	queue   inspect
 //
