@@ -66,11 +66,37 @@ func (m *Manager) Inspect(ctx context.Context, name string) (Info, error) {
 	name = m.prefixed(name)
 	info, err := m.inspect(ctx, opInspect, name, true)
 	if err == nil && len(info.Holders) > 0 {
-		k := m.newProcessCache()
-		err = k.fillIn(ctx, name, info.Holders)
+		err = m.newProcessCache().fillIn(ctx, name, info)
 	}
 	return info, err
 }
+
+// fillIn fills in Process, Since and Note of the holders of locks, as far as known. For name see
+// find. fillIn returns the error of ctx, or ErrClosed.
+func (k *processCache) fillIn(ctx context.Context, name string, locks ...Info) error {
+	var keys []string
+	for _, lock := range locks {
+		for _, h := range lock.named() {
+			keys = append(keys, h.processKey())
+		}
+	}
+	if err := k.find(ctx, name, keys); err != nil {
+		return err
+	}
+	for _, lock := range locks {
+		for i, h := range lock.named() {
+			if key := h.processKey(); key != "" {
+				_, number, _ := holderOf(h.Owner)
+				h.Process, h.Since, h.Note = k.of(key, number)
+				lock.Holders[i] = h
+			}
+		}
+	}
+	return nil
+}
+
+// named returns the holders whose records are read.
+func (i *Info) named() []Holder { return i.Holders[:min(len(i.Holders), mostNamed)] }
 
 // Explain adds the present holders of the lock to an error. Explain blocks as [Manager.Inspect]
 // does. Explain returns err itself if err does not match ErrNotAcquired, if err is about a set or

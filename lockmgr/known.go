@@ -23,26 +23,6 @@ func (m *Manager) newProcessCache() *processCache {
 	return &processCache{m: m, records: make(map[string]*processRecord), own: wire.ProcessKey(m.id.uuid)}
 }
 
-// fillIn fills in Process, Since and Note of the holders of a lock, as far as known. fillIn returns
-// the error of ctx, or ErrClosed.
-func (k *processCache) fillIn(ctx context.Context, name string, holders []Holder) error {
-	holders = holders[:min(len(holders), mostNamed)]
-	keys := make([]string, len(holders))
-	for i, h := range holders {
-		keys[i] = h.processKey()
-	}
-	if err := k.find(ctx, name, keys); err != nil {
-		return err
-	}
-	for i := range holders {
-		if h := &holders[i]; keys[i] != "" {
-			_, number, _ := holderOf(h.Owner)
-			h.Process, h.Since, h.Note = k.of(keys[i], number)
-		}
-	}
-	return nil
-}
-
 // taken returns taken permits, with Process, Since and Note as far as known. taken returns the
 // error of ctx, or ErrClosed.
 func (k *processCache) taken(ctx context.Context, name string, permits []wire.TakenPermit) (all []TakenPermit, err error) {

@@ -242,8 +242,7 @@ func (p Permits) Inspect(ctx context.Context) (PermitsInfo, error) {
 		return PermitsInfo{}, &LockError{Op: opInspect, Name: p.name, Err: serverError(a.Unexpected())}
 	}
 	info := permitsInfo(p.name, &state)
-	k := p.manager.newProcessCache()
-	info.Taken, err = k.taken(ctx, p.name, state.Permits)
+	info.Taken, err = p.manager.newProcessCache().taken(ctx, p.name, state.Permits)
 	return info, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
@@ -115,26 +114,7 @@ func (s *scan) records(keys []string) (infos []Info, err error) {
 		}
 		infos = append(infos, info)
 	}
-	return infos, s.identify(infos)
-}
-
-// identify fills in who holds locks.
-func (s *scan) identify(infos []Info) error {
-	var keys []string
-	for _, info := range infos {
-		for _, h := range info.Holders[:min(len(info.Holders), mostNamed)] {
-			keys = append(keys, h.processKey())
-		}
-	}
-	if err := s.known.find(s.ctx, "", keys); err != nil {
-		return err
-	}
-	for _, info := range infos {
-		if err := s.known.fillIn(s.ctx, info.Name, info.Holders); err != nil {
-			return err
-		}
-	}
-	return nil
+	return infos, s.known.fillIn(s.ctx, "", infos...)
 }
 
 // permits reads the keys of sets of permits that are taken. A key may be of either of two names.
@@ -169,7 +149,7 @@ func (s *scan) permits(keys []string) (infos []Info, err error) {
 		}
 		permits := permitsInfo(name, &state)
 		permits.Taken = taken
-		infos = append(infos, Info{Name: name, Kind: wire.KindName(core.Permits), Locked: true, Permits: &permits, TTL: longest(taken), Waiting: state.Waiting})
+		infos = append(infos, Info{Name: name, Kind: wire.KindName(core.Permits), Locked: true, Permits: &permits, TTL: taken[len(taken)-1].TTL, Waiting: state.Waiting})
 	}
 	for i, key := range of {
 		if err := failed(answers[i]); err != nil && !found[key] {
@@ -177,17 +157,6 @@ func (s *scan) permits(keys []string) (infos []Info, err error) {
 		}
 	}
 	return infos, nil
-}
-
-// longest returns the life of the permit that lives longest; negative if a permit has no end.
-func longest(taken []TakenPermit) (ttl time.Duration) {
-	for _, t := range taken {
-		if t.TTL < 0 {
-			return t.TTL
-		}
-		ttl = max(ttl, t.TTL)
-	}
-	return ttl
 }
 
 // takenNames returns the names of permits whose set of taken permits may be at a key.

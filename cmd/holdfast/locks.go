@@ -291,11 +291,8 @@ func look(ctx context.Context, m *lockmgr.Manager, name string) (row, bool, erro
 		var p lockmgr.PermitsInfo
 		if p, err = m.Permits(name, 1).Inspect(ctx); err == nil {
 			info = lockmgr.Info{Name: p.Name, Kind: "permits", Locked: p.Exists, Permits: &p, Waiting: p.Waiting}
-			for _, t := range p.Taken {
-				if info.TTL = max(info.TTL, t.TTL); t.TTL < 0 { // it has no end
-					info.TTL = t.TTL
-					break
-				}
+			if n := len(p.Taken); n > 0 {
+				info.TTL = p.Taken[n-1].TTL // the last to expire
 			}
 		}
 	}
