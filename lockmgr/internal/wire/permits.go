@@ -141,33 +141,31 @@ func countOfPermits(a *Answer) (*int64, bool) {
 	return &a.Int, true
 }
 
-// ReturnPermits returns the command that gives permits back by the digits of their IDs.
-func ReturnPermits(name string, ids []string) Command {
-	c := Command{Script: permitsReturn}
+// changePermits returns the command of a script that changes what the server knows of permits, and
+// publishes the change.
+func changePermits(s *Script, name string, args ...string) Command {
+	c := Command{Script: s, Args: args}
 	c.permitKeys(name)
 	c.addChannel(ChannelOf(core.Permits, name), "1", countOfDone)
-	c.Args = append(c.Args, lineKey(name), wantsKey(name))
-	c.Args = append(c.Args, ids...)
+	return c
+}
+
+// ReturnPermits returns the command that gives permits back by the digits of their IDs.
+func ReturnPermits(name string, ids []string) Command {
+	c := changePermits(permitsReturn, name)
+	c.Args = append(append(c.Args, lineKey(name), wantsKey(name)), ids...)
 	return c
 }
 
 // LimitPermits returns the command that sets how many permits there are, or adds to the number. how
 // is set or add. If the server knows no limit, n is added to limit.
 func LimitPermits(name, how string, n, limit int) Command {
-	c := Command{Script: permitsLimit, Args: []string{how, strconv.Itoa(n), strconv.Itoa(limit)}}
-	c.permitKeys(name)
-	c.addChannel(ChannelOf(core.Permits, name), "1", countOfDone)
-	return c
+	return changePermits(permitsLimit, name, how, strconv.Itoa(n), strconv.Itoa(limit))
 }
 
 // DeletePermits returns the command that removes everything that the server knows of permits,
 // unless a permit is taken.
-func DeletePermits(name string) Command {
-	c := Command{Script: permitsDelete}
-	c.permitKeys(name)
-	c.addChannel(ChannelOf(core.Permits, name), "1", countOfDone)
-	return c
-}
+func DeletePermits(name string) Command { return changePermits(permitsDelete, name) }
 
 // mostTold is how many taken permits InspectPermits asks for at most.
 const mostTold = 1000
