@@ -304,7 +304,10 @@ func (l *loop) granted(r *core.Request) {
 		return
 	}
 	if trace != nil {
-		l.observe(trace.grantEvent(l.id, r, lockOf(r).Token()))
+		l.observe(EventGranted{
+			At: trace.granted, Context: trace.ctx, Name: r.Name, Owner: l.id.holder(r.Hold), Token: lockOf(r).Token(),
+			Passed: r.Passed, Reentry: r != r.Hold.Request, Waited: trace.granted.Sub(trace.asked),
+		})
 	}
 }
 
@@ -373,20 +376,31 @@ func (l *loop) notice(n *core.Notice) {
 	}
 }
 
+// observeFailure reports that a request ends now without a lock.
 func (l *loop) observeFailure(r *core.Request, err error) {
 	if t := ticketOf(r).trace(); t != nil {
-		l.observe(t.failEvent(l.id, r, err))
+		now := time.Now()
+		l.observe(EventFailed{
+			At: now, Context: t.ctx, Name: r.Name, Owner: Owner{l.id, r.Owner()}.String(), Waited: now.Sub(t.asked), Err: err,
+		})
 	}
 }
 
+// observeUnlock reports an Unlock that is answered now.
 func (l *loop) observeUnlock(r *core.Request, err error) {
 	if t := ticketOf(r).trace(); t != nil {
-		l.observe(t.unlockEvent(l.id, r, err))
+		now := time.Now()
+		l.observe(EventUnlocked{
+			At: now, Context: t.ctx, Name: r.Name, Owner: l.id.holder(r.Hold),
+			Held: t.unlocked.Sub(t.granted), Took: now.Sub(t.unlocked), Err: err,
+		})
 	}
 }
 
+// observeLoss reports a hold that is lost now.
 func (l *loop) observeLoss(h *core.Hold, err error) {
 	if t := ticketOf(h.Request).trace(); t != nil {
-		l.observe(t.lossEvent(l.id, h, err))
+		now := time.Now()
+		l.observe(EventLost{At: now, Context: t.ctx, Name: h.Request.Name, Owner: l.id.holder(h), Held: now.Sub(t.granted), Err: err})
 	}
 }
