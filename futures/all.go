@@ -27,17 +27,9 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 	if len(fs) == 0 {
 		return Ready[[]T](nil, nil)
 	}
-	a := &all[T]{
-		inputs: copyInputs(fs),
-		values: make([]T, len(fs)),
-	}
-	a.to = a.inputs.dispatcher()
-	a.drop = dispatched(a.to, drop)
-	a.left.Store(int64(len(fs)))
+	a := &all[T]{values: make([]T, len(fs))}
 	a.Bind(a)
-	for i := range a.inputs {
-		a.inputs[i].onDone(func(v T, err error) { a.settled(i, v, err) }, true)
-	}
+	a.combine(drop, fs, a.settled)
 	return a.Future()
 }
 
@@ -46,12 +38,9 @@ func All[T any](drop func(T), fs ...*Future[T]) *Future[[]T] {
 // mutex is needed. A callback could not hold a mutex while cancelling other inputs.
 type all[T any] struct {
 	Promise[[]T]
-	relay
-	inputs inputs[T]
+	combinator[T]
 	values []T
-	left   atomic.Int64
 	first  atomic.Int64 // 1 + the input that failed first
-	drop   func(T)
 }
 
 // settled notes the result of input i.
@@ -61,7 +50,7 @@ func (a *all[T]) settled(i int, v T, err error) {
 	} else {
 		a.inputs[i].failure = err
 		if a.first.CompareAndSwap(0, int64(i)+1) {
-			a.inputs.cancel()
+			a.Cancel()
 		}
 	}
 	if a.left.Add(-1) == 0 {
@@ -104,32 +93,47 @@ func (a *all[T]) failures() error {
 	return errors.Join(errs...)
 }
 
-// Cancel is called when the result is cancelled while pending.
-func (a *all[T]) Cancel() { a.inputs.cancel() }
+// A combinator is the common part of all and anyOf.
+type combinator[T any] struct {
+	inputs []input[T]
+	left   atomic.Int64 // inputs that have not settled, or for anyOf, not failed
+	drop   func(T)
+	to     Dispatcher // the first Dispatcher of an input, or nil
+}
 
-// inputs are the futures of a combinator.
-type inputs[T any] []input[T]
+// combine makes settled get the result of each of fs. combine copies the list, so the caller may
+// use fs again.
+func (c *combinator[T]) combine(drop func(T), fs []*Future[T], settled func(i int, v T, err error)) {
+	c.inputs = make([]input[T], len(fs))
+	for i, f := range fs {
+		c.inputs[i].Future = f
+		if c.to == nil {
+			c.to = f.dispatcher()
+		}
+	}
+	c.drop = dispatched(c.to, drop)
+	c.left.Store(int64(len(fs)))
+	for i := range c.inputs {
+		c.inputs[i].onDone(func(v T, err error) { settled(i, v, err) }, true)
+	}
+}
 
+// dispatcher returns the Dispatcher of an input. The result settles on a goroutine that settles an
+// input, so the result's callbacks must not run there either.
+func (c *combinator[T]) dispatcher() Dispatcher { return c.to }
+
+// Cancel cancels the pending inputs. Their callbacks run before Cancel returns. Arrived values are
+// left to the callbacks. A Cancel of the pending result calls Cancel, too.
+func (c *combinator[T]) Cancel() {
+	for i := range c.inputs {
+		c.inputs[i].cancelPending()
+	}
+}
+
+// An input is a future of a combinator.
 type input[T any] struct {
 	*Future[T]
 	failure error // why it has no value, or nil
-}
-
-// copyInputs copies the list, so the caller may use fs again.
-func copyInputs[T any](fs []*Future[T]) inputs[T] {
-	in := make(inputs[T], len(fs))
-	for i, f := range fs {
-		in[i].Future = f
-	}
-	return in
-}
-
-// cancel cancels the pending inputs. Their callbacks run before cancel returns. Arrived values are
-// left to the callbacks.
-func (in inputs[T]) cancel() {
-	for i := range in {
-		in[i].cancelPending()
-	}
 }
 
 // giveBack drops a value taken from an input.

@@ -29,27 +29,17 @@ func Any[T any](drop func(T), fs ...*Future[T]) *Future[T] {
 		var zero T
 		return Ready(zero, ErrNone)
 	}
-	a := &anyOf[T]{
-		inputs: copyInputs(fs),
-	}
-	a.to = a.inputs.dispatcher()
-	a.drop = dispatched(a.to, drop)
-	a.left.Store(int64(len(fs)))
+	a := new(anyOf[T])
 	a.Bind(a)
-	for i := range a.inputs {
-		a.inputs[i].onDone(func(v T, err error) { a.settled(i, v, err) }, true)
-	}
+	a.combine(drop, fs, a.settled)
 	return a.Future()
 }
 
 // anyOf is shared by the inputs' callbacks, without a mutex: see all.
 type anyOf[T any] struct {
 	Promise[T]
-	relay
-	inputs inputs[T]
-	left   atomic.Int64 // inputs that have not failed
+	combinator[T]
 	winner atomic.Int64 // 1 + the input whose value is the result
-	drop   func(T)
 }
 
 // settled notes the result of input i.
@@ -61,7 +51,7 @@ func (a *anyOf[T]) settled(i int, v T, err error) {
 			a.fail()
 		}
 	case a.winner.CompareAndSwap(0, int64(i)+1) && a.Resolve(v, nil):
-		a.inputs.cancel()
+		a.Cancel()
 	default:
 		a.inputs[i].giveBack(v, a.drop)
 	}
@@ -78,6 +68,3 @@ func (a *anyOf[T]) fail() {
 
 // Drop gives back the value of the result.
 func (a *anyOf[T]) Drop(v T) { a.inputs[a.winner.Load()-1].giveBack(v, a.drop) }
-
-// Cancel is called when the result is cancelled while pending.
-func (a *anyOf[T]) Cancel() { a.inputs.cancel() }

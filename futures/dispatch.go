@@ -20,22 +20,6 @@ func (f *Future[T]) dispatcher() Dispatcher {
 	return dispatcherOf(f.source)
 }
 
-// A relay gives a combinator the dispatcher of an input. The result settles on a goroutine that
-// settles an input, so the result's callbacks must not run there either.
-type relay struct{ to Dispatcher }
-
-func (r relay) dispatcher() Dispatcher { return r.to }
-
-// dispatcher returns the first Dispatcher among those of the inputs, or nil.
-func (in inputs[T]) dispatcher() Dispatcher {
-	for i := range in {
-		if d := in[i].dispatcher(); d != nil {
-			return d
-		}
-	}
-	return nil
-}
-
 // dispatched returns a function that dispatches drop to d. Either may be nil.
 func dispatched[T any](d Dispatcher, drop func(T)) func(T) {
 	if d == nil || drop == nil {
