@@ -331,12 +331,12 @@ func (m *meeting) node(addr string) (rueidis.Client, error) {
 type lateServer struct{ late *meeting }
 
 // Exec makes lateServer a Server.
-func (s lateServer) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
-	if f := s.late.failure(limit.Start()); f != nil {
+func (s lateServer) Exec(d *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
+	if f := s.late.failure(d.Start()); f != nil {
 		wire.Refuse(answers, f)
 		return
 	}
-	wire.Redis{Client: s.late.found}.Exec(limit, commands, answers)
+	wire.Redis{Client: s.late.found}.Exec(d, commands, answers)
 }
 
 // Dedicate is Redis.Dedicate. Dedicate must not be called before Exec has brought an answer.
@@ -584,11 +584,11 @@ func dialTime(opt rueidis.ClientOption) time.Duration {
 	return 2*min(opt.Dialer.Timeout, MaxLease) + time.Second
 }
 
-// start makes a manager. lane says how the manager's commands reach the server. cluster is nil for
+// start makes a manager. lane says how the manager's commands reach the server. masters is nil for
 // a single server. Opening the connection for messages (a dial, a handshake and a PING) may take
 // dialTime, or notify's default if longer. A short Options.CommandTimeout does not shorten the
 // time-outs of the connection for messages: no lease depends on them, and far servers need more.
-func start(o Options, client rueidis.Client, lane wire.Config, cluster *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
+func start(o Options, client rueidis.Client, lane wire.Config, masters *wire.Cluster, dialTime time.Duration, closeClient func()) *Manager {
 	hub := func(log *slog.Logger, onState func(notify.State), master string, sharded bool) *notify.Hub {
 		h, err := notify.New(client, notify.Options{
 			Logger: log, OnState: onState, Node: master, Sharded: sharded,
@@ -600,7 +600,7 @@ func start(o Options, client rueidis.Client, lane wire.Config, cluster *wire.Clu
 		}
 		return h
 	}
-	return newManager(o, lane, cluster, hub, closeClient)
+	return newManager(o, lane, masters, hub, closeClient)
 }
 
 // TuneClient completes client options for a lock manager. TuneClient sets time-outs that are zero.

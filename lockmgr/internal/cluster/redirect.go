@@ -18,14 +18,14 @@ const mostRedirections = 5
 
 // Exec makes Nodes a Server for commands that the master of the layout has refused. Exec then
 // publishes the messages that the scripts could not deliver: see listeners.go.
-func (n *Nodes) Exec(limit *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
-	n.send(limit.Start(), commands, answers)
+func (n *Nodes) Exec(d *wire.Deadline, commands []wire.Command, answers []wire.Answer) {
+	n.send(d.Start(), commands, answers)
 	if n.channels == wire.Classic {
 		return
 	}
 	if tell, reached := wire.Unheard(commands, answers); len(tell) > 0 {
 		told := make([]wire.Answer, len(tell))
-		n.send(limit.Start(), tell, told)
+		n.send(d.Start(), tell, told)
 		for i := range told {
 			*reached[i] = max(*reached[i], told[i].Subscribers())
 		}

@@ -38,9 +38,9 @@ func (m *Machine) extendLater(e *entry, h *Hold) {
 	x.later = max(x.later, lease)
 }
 
-// extendDue makes a renewal due if the time has come, and if a hold still needs the renewal.
-// extendDue returns when to call it again.
-func (m *Machine) extendDue(e *entry) (again time.Duration) {
+// extendIfDue makes a renewal due if the time has come, and if a hold still needs the renewal.
+// extendIfDue returns when to call extendIfDue again.
+func (m *Machine) extendIfDue(e *entry) (again time.Duration) {
 	x := &e.upkeep().extend
 	switch {
 	case x.later == 0:

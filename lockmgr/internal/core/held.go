@@ -105,7 +105,7 @@ func (m *Machine) tellGrant(r *Request) {
 	for q := m.waits.first(r.Owner(), n); q != nil; q = m.waits.first(r.Owner(), n) {
 		m.dequeue(q)
 		n.leavePlace(q)
-		m.askedAgain(n, q)
+		m.answerOwner(n, q)
 	}
 	m.breakDeadlocks(r.Owner(), n)
 }
@@ -121,9 +121,9 @@ func (m *Machine) endOf(r *Request) time.Duration {
 	return Forever
 }
 
-// askedAgain handles a request whose owner has a hold of the name already. askedAgain reports
-// whether the owner has a hold.
-func (m *Machine) askedAgain(n *name, r *Request) bool {
+// answerOwner answers a request whose owner has a hold of the name already, and reports whether the
+// owner has a hold.
+func (m *Machine) answerOwner(n *name, r *Request) bool {
 	var beside *Hold // a hold of the owner, if the request re-enters none
 	for e := range n.entries {
 		for _, h := range e.owned(r.Owner()) {

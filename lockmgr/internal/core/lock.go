@@ -28,7 +28,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 			m.expire(e) // the alarm of the hold has not come yet
 		}
 	}
-	if r.Explicit && m.askedAgain(n, r) {
+	if r.Explicit && m.answerOwner(n, r) {
 		return
 	}
 	if r.Once && m.occupied(n, r) {

@@ -46,7 +46,7 @@ import (
 //
 // Some grants are hints: see grants. After a hint an acquire asks the server, and finds the record.
 // If the message is lost, the next script that moves the deadlines finds the record. If the place
-// is that of a later request, the requests move up, also after a hint: see movesUp. A request that
+// is that of a later request, the requests move up, also after a hint: see moveUp. A request that
 // has left may have been granted: the script that removes its place removes its record, too.
 //
 // # Unknown outcomes
@@ -365,18 +365,18 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 
 // takes gives the first request the place that was granted.
 func (p *places) takes(n *name, place uint64) bool {
-	if !n.movesUp(place) {
+	if !n.moveUp(place) {
 		return false
 	}
 	p.passedOn, p.front = 0, 0
 	return true
 }
 
-// movesUp gives the first request a place that was granted, and reports whether a request waits at
+// moveUp gives the first request a place that was granted, and reports whether a request waits at
 // the place. If the place is that of a later request, the places before it are gone: the server has
 // given one of them the lock, and its manager has not heard of that in time. Then each request
 // moves up, and the last ones join anew.
-func (n *name) movesUp(place uint64) bool {
+func (n *name) moveUp(place uint64) bool {
 	from := n.placed(place)
 	if from == nil {
 		return false

@@ -75,7 +75,7 @@ func (m *Machine) advance(e *entry) (again time.Duration) {
 		m.phaseOver(e)
 	}
 	if e.phase == held {
-		again = min(m.admit(e), m.lookBehind(e), m.extendDue(e), m.sendDue(e), e.holdUntil()) // these act, in order
+		again = min(m.admit(e), m.lookBehind(e), m.extendIfDue(e), m.sendDue(e), e.holdUntil()) // these act, in order
 	}
 	return again
 }

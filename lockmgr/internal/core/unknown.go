@@ -129,10 +129,10 @@ func (u *unknown) forgetAt(at time.Duration) time.Duration {
 	return at
 }
 
-// giveUpAt returns when a record that can't be removed must have expired. The first call for a
-// release determines the instant, and later calls return the same. until is the latest end of the
-// record by the scripts with an answer, or now.
-func (u *unknown) giveUpAt(until time.Duration, cfg *Config) time.Duration {
+// fixGoneBy determines when a record that can't be removed must have expired, unless an earlier
+// call for the release has, and returns the instant. until is the latest end of the record by the
+// scripts with an answer, or now.
+func (u *unknown) fixGoneBy(until time.Duration, cfg *Config) time.Duration {
 	if u.goneBy == 0 {
 		u.goneBy = later(max(until, u.mayLive)+cfg.Lease/50, cfg.SuspectTime) // until leaves out 1 %, and the server's clock may be 1 % slow
 		for _, s := range u.suspects {

@@ -160,7 +160,7 @@ func (m *Machine) afterRelease(e *entry) {
 // confirmed, or until the record has expired.
 func (m *Machine) releaseFailed(e *entry, r *Reply) {
 	u := e.makeUpkeep()
-	expired := m.now >= u.unknown.giveUpAt(max(m.now, e.until, u.life.until), &m.cfg)
+	expired := m.now >= u.unknown.fixGoneBy(max(m.now, e.until, u.life.until), &m.cfg)
 	refused := r.Ran == No && r.Final
 	m.failed(e, r.Err)
 	if r.Ran == Maybe { // a record that may have been removed is not passed on

@@ -330,9 +330,9 @@ func (c *confirmer) execFrom(own Connection, b *batch, first int) {
 }
 
 func (c *confirmer) exec(own Connection, timeout time.Duration, commands []Command, answers []Answer) {
-	limit := NewDeadline(c.ctx, timeout)
-	defer limit.Close()
-	own.Exec(limit, commands, answers)
+	d := NewDeadline(c.ctx, timeout)
+	defer d.Close()
+	own.Exec(d, commands, answers)
 }
 
 // open returns the connection. If there is none, or if the last connection was not used for a while

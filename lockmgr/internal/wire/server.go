@@ -10,9 +10,9 @@ import (
 // A Server runs commands. Redis is one.
 type Server interface {
 	// Exec runs the commands in one batch and fills in an answer for each. Each round trip begins
-	// with limit.Start, which gives the round trip its time-out. A command without an answer may
+	// with d.Start, which gives the round trip its time-out. A command without an answer may
 	// have run.
-	Exec(limit *Deadline, commands []Command, answers []Answer)
+	Exec(d *Deadline, commands []Command, answers []Answer)
 }
 
 // A Connection is a Server for the use of one sender only.
