@@ -142,7 +142,7 @@ func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 				for i := range readers {
 					begins := phase()
 					wg.Go(func() {
-						time.Sleep(begins)
+						<-time.After(begins)
 						for ctx.Err() == nil {
 							l := mustLock(t, []*lockmgr.Manager{m, other}[i%2], "doc", lockmgr.Shared())
 							time.Sleep(hold)
@@ -152,7 +152,7 @@ func TestReadWrite_WriterWaitsForOneHold(t *testing.T) {
 				}
 				writer, _ := w.manager(lockmgr.Options{})
 				for range 5 {
-					time.Sleep(2*hold + phase())
+					<-time.After(2*hold + phase())
 					asked := time.Now()
 					if set {
 						mustUnlock(t, mustLockAll(t, writer, lockmgr.Set{Names: []string{"other"}, Exclusive: []string{"doc"}}))

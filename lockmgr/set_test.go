@@ -277,21 +277,21 @@ func TestLockAll_BesideSingleHolders(t *testing.T) {
 					m, _ := w.manager(lockmgr.Options{})
 					random := rand.New(rand.NewPCG(seed, uint64(i)))
 					all.Go(func() {
-						time.Sleep(time.Duration(random.Int64N(int64(900 * milli))))
+						<-time.After(time.Duration(random.Int64N(int64(900 * milli))))
 						for ctx.Err() == nil {
 							l := mustLock(t, m, names[i%len(names)])
-							time.Sleep(300*milli + time.Duration(random.Int64N(int64(600*milli))))
+							<-time.After(300*milli + time.Duration(random.Int64N(int64(600*milli))))
 							mustUnlock(t, l)
 						}
 					})
 				}
 				sets, _ := w.manager(lockmgr.Options{})
-				time.Sleep(2 * second)
+				<-time.After(2 * second)
 				for range 3 {
 					asked := time.Now()
 					mustUnlock(t, mustLockAll(t, sets, lockmgr.All(names...)))
 					require.LessOrEqual(t, time.Since(asked), limit, "%d holders a name, seed %d", holders, seed)
-					time.Sleep(second)
+					<-time.After(second)
 				}
 				end()
 				all.Wait()
