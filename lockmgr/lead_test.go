@@ -191,11 +191,13 @@ func TestLead_WithALedger(t *testing.T) {
 			var all sync.WaitGroup
 			for range 2 {
 				m, n := w.manager(lockmgr.Options{})
-				if c.outageAt == 0 {
-					n.cut() // at once: a timer may come after the grant
+				switch {
+				case c.outageAt == 0:
+					n.cut() // a timer may come after the grant
+				case c.outageAt > 0:
+					time.AfterFunc(c.outageAt, n.cut)
 				}
 				if c.outageAt >= 0 {
-					time.AfterFunc(c.outageAt, n.cut)
 					time.AfterFunc(c.outageAt+5*time.Minute, n.heal)
 				}
 				all.Go(func() { require.NoError(t, m.Lead(ctx, "nightly", job, lockmgr.WaitContext(untilTheEnd))) })

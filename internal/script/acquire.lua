@@ -24,7 +24,6 @@
 -- it takes new tokens, so that numbers are skipped but never given twice. The run
 -- that puts the new owner in the place of another one sets the life of the
 -- record. Later runs never shorten it.
---
 local key, want = KEYS[1], ARGV[3]
 local line, ttl, ours = false, -1, false
 

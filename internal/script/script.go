@@ -35,8 +35,9 @@ var begins = []struct{ scripts, parts string }{
 
 // Text returns the text of the script in a file, whose name is given without ".lua".
 //
-// In a script, theLine() is a table with the functions of the line, which is made only if there is a
-// line. Or it is an error, which has no functions: all calls by pcall fail, and the script goes on
+// Text replaces theLine() in a script by an expression that makes the functions of the line, as a
+// table. A script that finds no line does not get there, and makes none. The value may be an error
+// in place of the table. The error has no functions: all calls by pcall fail, and the script goes on
 // without the line.
 func Text(name string) string {
 	text := ""
@@ -56,11 +57,8 @@ func Text(name string) string {
 	if strings.HasPrefix(name, "readwrite_") {
 		channels = "redisson_rwlock:"
 	}
-	line := "(function()\n" + read("line") + read("grant") + read("plain_line") +
+	line := "(function()\n" + read("messages") + read("line") + read("grant") + read("plain_line") +
 		"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend)()"
-	if !strings.Contains(text, "local function outsiders") {
-		line = strings.Replace(line, "\n", "\n"+read("messages"), 1)
-	}
 	return "local channels = '" + channels + "'\n" + strings.ReplaceAll(text, "theLine()", line)
 }
 
