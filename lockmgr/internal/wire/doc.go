@@ -28,12 +28,11 @@
 //
 // A Lane is the way to one server. A Lane has queues, senders, and the health of the server. One
 // sender sends renewals only. So no burst of requests delays a renewal past its lease, and nothing
-// waits for the answers to many renewals. The other senders send everything else. While batches are
-// under way, the next batch has at least as many tasks as all of them together, or 256, and four
-// batches are under way at most. So each of a few callers has its own round trip, and many share
-// large batches. If a round trip takes a millisecond or more, a task waits only while sixteen
-// batches are under way, or while one task for each 16 µs of the round trip is under way. Handoffs
-// and releases go before acquires.
+// waits for the answers to many renewals. The other senders send everything else. A task
+// does not wait while fewer than eight tasks are under way, or fewer than one for each 16 µs of the
+// round trip to a far server. While more are under way, the next batch has as many tasks as there
+// are more, or 256. So each of a few callers has its own round trip, and many share large batches.
+// At most sixteen batches are under way. Handoffs and releases go before acquires.
 //
 // Submit notes at which master an operation waits, and Cluster.Queued reports another master. So
 // the core knows whether the master of a queued operation answers.

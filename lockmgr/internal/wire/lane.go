@@ -14,11 +14,10 @@ const (
 	// senders is the number of senders of all but renewals, and so caps the batches under way at
 	// once. More batches could fill the client's queue, where waiting ignores contexts.
 	senders = 16
-	// usualBatches is how many batches are under way at once to a near server. That many senders
-	// have connections of their own.
-	usualBatches = 4
-	// farAway is the least round trip of a far server.
-	farAway = time.Millisecond
+	// withConn is how many senders have connections of their own.
+	withConn = 4
+	// few is how many tasks are under way to a near server before a task waits: see worthSending.
+	few = 8
 	// batchCost is about how long this process is busy with a batch.
 	batchCost = 16 * time.Microsecond
 )
@@ -51,7 +50,7 @@ type Lane struct {
 	arriving int             // senders on their way to take, after rouse
 	batches  int             // under way, without renewals
 	flying   int             // the tasks of these batches
-	window   int             // how many tasks are under way before further tasks wait: see worthSending
+	window   int             // few, or one task for each batchCost of the round trip to a far server
 	closed   bool
 
 	stop context.CancelFunc // cuts off what is in flight
@@ -87,7 +86,7 @@ func (s *sender) resume() bool {
 
 // NewLane starts a lane. The lane ends with Close.
 func NewLane(cfg Config) *Lane {
-	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout)}
+	l := &Lane{cfg: cfg, health: newHealth(cfg.Timeout), window: few}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	if cfg.Replicas.Acks > 0 {
 		l.confirms = newConfirmer(cfg)
@@ -99,7 +98,7 @@ func NewLane(cfg Config) *Lane {
 	for i := range l.senders {
 		s := &l.senders[i]
 		s.shared, s.maxPause, s.filled.L = cfg.Server, pause, &l.mu
-		if i < usualBatches {
+		if i < withConn {
 			s.dial = cfg.Dedicate
 		}
 	}
@@ -274,20 +273,12 @@ func (l *Lane) rouse(s *sender) bool {
 func (l *Lane) waiting() int { return len(l.urgent) + len(l.queue) }
 
 // worthSending reports whether a sender should take a batch of anything but renewals now. While
-// batches are under way, the next batch has at least as many tasks as all of them together, or
-// maxBatch. So each of two callers has round trips of its own, and many callers share few large
-// batches: each batch costs the server and us a system call each way. A task for a far server would
-// wait for long. So the task waits only if all senders are busy, or if window tasks are under way:
-// one task for each batchCost of the round trip. For a near server window is zero.
+// window tasks are under way, a batch has as many tasks as are under way beyond window, or maxBatch.
+// So each of a few callers has round trips of its own, and many callers share few large batches:
+// each batch costs the server and us a system call each way.
 func (l *Lane) worthSending() bool {
 	n := l.waiting()
-	switch {
-	case n == 0:
-		return false
-	case l.flying < l.window:
-		return l.batches < senders
-	}
-	return l.batches < usualBatches && n >= min(l.flying, maxBatch)
+	return n > 0 && l.batches < senders && n >= min(l.flying-l.window, maxBatch)
 }
 
 // take waits for tasks other than renewals and moves the tasks of a batch to out: urgent tasks
@@ -299,10 +290,7 @@ func (l *Lane) take(s *sender, out []task) []task {
 	defer l.mu.Unlock()
 	if s.took > 0 { // its last batch has ended
 		l.flying, l.batches, s.took = l.flying-s.took, l.batches-1, 0
-		l.window = 0
-		if trip := l.health.leastTrip(); trip >= farAway {
-			l.window = int(trip / batchCost)
-		}
+		l.window = max(few, int(l.health.leastTrip()/batchCost))
 	} else {
 		l.arriving-- // its first call: rouse has started it
 	}

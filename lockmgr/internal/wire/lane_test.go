@@ -184,41 +184,40 @@ func laneOver(server *batchServer, now *time.Duration) (l *Lane, submit func(n i
 		}
 }
 
-// While batches are under way, the next one has at least as many tasks as they have.
+// Few tasks wait for no others. Beyond these, the next batch has as many tasks as are under way.
 func TestLane_BatchesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, now := newBatchServer(), time.Duration(0)
 		l, submit, answer := laneOver(server, &now)
-		submit(1)
-		require.Equal(t, 1, <-server.begun)
-		submit(1)
-		require.Equal(t, 1, <-server.begun)
-		submit(1)
+		for range few + 1 {
+			submit(1)
+			require.Equal(t, 1, <-server.begun)
+		}
+		for beyond := 1; beyond <= 4; beyond *= 2 { // under way
+			submit(beyond - 1)
+			require.Empty(t, server.begun)
+			submit(1)
+			require.Equal(t, beyond, <-server.begun)
+		}
+		submit(7)
 		require.Empty(t, server.begun)
-		submit(1)
-		require.Equal(t, 2, <-server.begun)
-		submit(3)
-		require.Empty(t, server.begun)
-		submit(1)
-		require.Equal(t, 4, <-server.begun)
-		submit(8)
-		require.Empty(t, server.begun, "there are four")
 		answer()
-		require.Equal(t, 8, <-server.begun)
+		require.Equal(t, 7, <-server.begun)
 		submit(senders * maxBatch)
 		close(server.answer)
 		l.Close()
 	})
 }
 
-// A task for a far server waits for no others, while a sender is idle.
+// Of tasks for a far server, more wait for no others: one for each batchCost of the round trip. No
+// more batches are under way than there are senders.
 func TestLane_FarServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, now := newBatchServer(), time.Duration(0)
 		l, submit, answer := laneOver(server, &now)
 		submit(1)
 		require.Equal(t, 1, <-server.begun)
-		now += farAway
+		now += 2 * senders * batchCost
 		answer()
 		for range senders {
 			submit(1)
@@ -226,7 +225,7 @@ func TestLane_FarServer(t *testing.T) {
 		}
 		submit(3)
 		require.Empty(t, server.begun)
-		now += farAway
+		now += time.Millisecond
 		answer()
 		require.Equal(t, 3, <-server.begun)
 		close(server.answer)
