@@ -405,6 +405,21 @@ func TestScript_LineOfSets(t *testing.T) {
 		require.Equal(t, "nil", other("a", 4))
 		require.Equal(t, "nil", other("b", 4))
 
+		// A set that does not gather leaves the lines of what it could have, too, and serves them.
+		s.prepare(t, "")
+		s.do(t, "HSET", "c", "mode", "write", "x:1:write", "1")
+		require.Equal(t, "[3 -1]", acquire(1, "0", "me:1"))
+		require.Equal(t, "-1", other("c", 1))
+		s.do(t, "DEL", "c")
+		s.do(t, "HSET", "a", "x:1", "1")
+		require.Equal(t, "[1 -1]", acquire(2, "0", "me:2"))
+		require.Equal(t, "[set:9][][other]", lines())
+		require.Equal(t, []string{"redisson_rwlock:{c}:other 1"}, e.heard(t))
+		s.do(t, "DEL", "a")
+		s.do(t, "HSET", "c", "mode", "write", "x:1:write", "1")
+		require.Equal(t, "[3 -1]", acquire(3, "0", "me:3"))
+		require.Equal(t, "[][][other set:9]", lines())
+
 		// Copies that run late take nobody out of a line where a newer script stands, and tell nobody.
 		s.prepare(t, "")
 		require.Equal(t, "nil", other("b", 1))
