@@ -75,7 +75,7 @@ func (c *Conn) BlackHole() {
 	c.hole = true
 }
 
-// Stall keeps the bytes on the connection back, both ways, until Proxy.Heal.
+// Stall keeps the bytes on the connection back, both ways, until Heal or Proxy.Heal.
 func (c *Conn) Stall() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,8 @@ func (c *Conn) Stall() {
 	}
 }
 
-func (c *Conn) heal() {
+// Heal ends a stall of the connection, and resets the connection if it is in a black hole.
+func (c *Conn) Heal() {
 	c.mu.Lock()
 	if c.stall != nil {
 		close(c.stall)
@@ -228,6 +229,8 @@ func (c *Conn) command(frame []byte) {
 		if !c.passes() {
 			return
 		}
+	case refuse:
+		frame = []byte("PING\r\n") // whose reply comes in the order of the others
 	case repeatCommand:
 		c.send(frame, e)
 		e.drop = true
@@ -273,7 +276,7 @@ func (c *Conn) reply(frame []byte) {
 		}
 		e.rule.fire()
 		return
-	case editReply:
+	case editReply, refuse:
 		frame = e.rule.edit(e.cmd, frame)
 		defer e.rule.fire()
 	}

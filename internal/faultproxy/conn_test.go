@@ -71,7 +71,7 @@ func TestStall_LosesNothing(t *testing.T) {
 	a.send("three")
 	late.ask("more")
 	a.requireSilence()
-	p.Heal()
+	p.Conns()[0].Heal()
 	a.requireReplies("three")
 }
 

@@ -49,6 +49,7 @@
 //	BlackHole          the command and all that follows vanish, both ways
 //	BlackHoleReply     the command runs, its reply and all that follows vanish
 //	RepeatCommand      the server gets it twice, the client gets one reply
+//	Refuse             the server never sees the command, an error comes back
 //	EditReply          another reply comes in its place, or none
 //	Observe            nothing happens, but it is counted
 //

@@ -156,7 +156,7 @@ func (p *Proxy) Heal() {
 		reset(c)
 	}
 	for _, c := range conns {
-		c.heal()
+		c.Heal()
 	}
 }
 

@@ -98,6 +98,7 @@ func TestFault_OfACommand(t *testing.T) {
 		{"HoldReply", Fault.HoldReply, nil, false, all},
 		{"RepeatCommand", Fault.RepeatCommand, []string{two, three}, false, []string{"1: one", "1: two", "1: two", "1: three"}},
 		{"Observe", Fault.Observe, []string{two, three}, false, all},
+		{"Refuse", func(f Fault) *Rule { return f.Refuse("LOADING it") }, []string{"-LOADING it\r\n", three}, false, []string{"1: one", "1: PING", "1: three"}},
 		{"EditReply", func(f Fault) *Rule {
 			return f.EditReply(func(c Cmd, reply []byte) []byte { return []byte(fmt.Sprintf("+%s was %q\r\n", c.Name, reply)) })
 		}, []string{"+TWO was \"+two\\r\\n\"\r\n", three}, false, all},

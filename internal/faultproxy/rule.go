@@ -115,6 +115,7 @@ const (
 	blackHoleReply
 	repeatCommand
 	editReply
+	refuse
 	holdBack
 )
 
@@ -163,6 +164,11 @@ func (f Fault) RepeatCommand() *Rule { return f.rule(&Rule{what: repeatCommand})
 // goroutine of the proxy, and must not block.
 func (f Fault) EditReply(edit func(cmd Cmd, reply []byte) []byte) *Rule {
 	return f.rule(&Rule{what: editReply, edit: edit})
+}
+
+// Refuse answers with an error, "LOADING ...", in place of the server, which gets a PING.
+func (f Fault) Refuse(text string) *Rule {
+	return f.rule(&Rule{what: refuse, edit: func(Cmd, []byte) []byte { return []byte("-" + text + "\r\n") }})
 }
 
 // Observe does nothing, and takes a command from no other rule.
