@@ -58,10 +58,11 @@ func Find(asked string) (string, error) {
 // A Server is a child redis-server or valkey-server. Its fields must be set before Start. Its
 // methods may be called from any goroutine, after Start has returned.
 type Server struct {
-	Binary   string // path of the program
-	Dir      string // an existing folder for its data and its log
-	Config   string // path of a configuration file, or empty; args override it
-	Detached bool   // Ctrl-C does not reach the child: it is in a process group of its own
+	Binary   string   // path of the program
+	Dir      string   // an existing folder for its data and its log
+	Config   string   // path of a configuration file, or empty; args override it
+	Detached bool     // Ctrl-C does not reach the child: it is in a process group of its own
+	Env      []string // of the child, "NAME=value", beside those of this process
 
 	port int
 
@@ -166,7 +167,7 @@ func (s *Server) launch(as resp.Login, args []string) error {
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port),
 		"--save", "", "--appendonly", "no", "--dir", s.Dir, "--daemonize", "no",
 	}, args)...)
-	cmd.Dir = s.Dir
+	cmd.Dir, cmd.Env = s.Dir, append(os.Environ(), s.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.Detached {
 		child.Detach(cmd)

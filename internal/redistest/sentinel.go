@@ -29,8 +29,13 @@ type Watched struct {
 // of master and replicas.
 func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 	t.Helper()
-	w := &Watched{Servers: StartReplicas(t, replicas, args...)}
-	master := w.Servers[0]
+	return watch(t, StartReplicas(t, replicas, args...))
+}
+
+// watch runs three Sentinels for a master, which is the first server, and its replicas.
+func watch(t testing.TB, servers []*Server) *Watched {
+	t.Helper()
+	w, master := &Watched{Servers: servers}, servers[0]
 	deadline := time.Now().Add(clusterTimeout)
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
@@ -53,10 +58,16 @@ func StartSentinel(t testing.TB, replicas int, args ...string) *Watched {
 // skipped: see [Start]. args come last on the command lines.
 func StartReplicas(t testing.TB, replicas int, args ...string) []*Server {
 	t.Helper()
+	return startReplicas(t, replicas, args)
+}
+
+// startReplicas is StartReplicas. The replicas have env in their environment.
+func startReplicas(t testing.TB, replicas int, args []string, env ...string) []*Server {
+	t.Helper()
 	args = append([]string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)
 	all := []*Server{startPlain(t, "", args)}
 	for range replicas {
-		all = append(all, startPlain(t, "", append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(all[0].Port())}, args...)))
+		all = append(all, startPlain(t, "", append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(all[0].Port())}, args...), env...))
 	}
 	deadline := time.Now().Add(clusterTimeout)
 	for _, s := range all[1:] {
@@ -70,11 +81,11 @@ func StartReplicas(t testing.TB, replicas int, args ...string) []*Server {
 	return all
 }
 
-// startPlain starts a server without access rules.
-func startPlain(t testing.TB, config string, args []string) *Server {
+// startPlain starts a server without access rules, with env added to its environment.
+func startPlain(t testing.TB, config string, args []string, env ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, args: args}
-	s.server = &redisserver.Server{Binary: find(t), Dir: t.TempDir(), Config: config}
+	s.server = &redisserver.Server{Binary: find(t), Dir: t.TempDir(), Config: config, Env: env}
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {

@@ -1,0 +1,49 @@
+package redistest
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+//go:embed testdata/clock.c
+var clockSource string
+
+// StartSentinelApart is [StartSentinel] for one replica, whose wall clock is ahead of ours by some
+// seconds, or behind. It needs a C compiler.
+func StartSentinelApart(t testing.TB, ahead int) *Watched {
+	t.Helper()
+	find(t) // first: without a server there may be no compiler
+	dir := t.TempDir()
+	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
+	if err := os.WriteFile(source, []byte(clockSource), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cc := exec.Command(cmp.Or(os.Getenv("CC"), "gcc"), fmt.Sprintf("-DAHEAD=(%d)", ahead), "-shared", "-fPIC", "-o", library, source)
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("redistest: %v: %v\n%s", cc, err, out)
+	}
+	servers := startReplicas(t, 1, nil, "LD_PRELOAD="+library)
+	begin := time.Now()
+	reply, err := servers[1].Do("TIME")
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	var seconds, micros int64
+	if _, err := fmt.Sscan(reply, &seconds, &micros); err != nil {
+		t.Fatalf("redistest: TIME: %v", err)
+	}
+	clock := time.Unix(seconds, micros*1000).Add(-time.Duration(ahead) * time.Second)
+	if clock.Before(begin.Add(-clockNoise)) || clock.After(time.Now().Add(clockNoise)) {
+		t.Fatalf("redistest: the clock of %s is not ahead by %d s: LD_PRELOAD does not act", servers[1].server.Binary, ahead)
+	}
+	return watch(t, servers)
+}
+
+// clockNoise is the greatest difference of two readings of a clock at one time.
+const clockNoise = 100 * time.Millisecond
