@@ -31,6 +31,8 @@ var realSleeps = map[string]map[string]string{
 		"TestName_KeysOfTheLibraryAreRefused":      "nothing tells that a waiter has all its channels; too short a sleep tests less",
 		"TestSet_BesideTheLineOfItsManager":        "the work of a holder",
 		"TestServer_WhoCantStandInTheLineIsServed": "the work of a holder",
+		"failOverToAnotherClock":                   "a message is late, by the clocks of real servers",
+		"holdAlone":                                "the work of a holder",
 	},
 	"lockmgr/internal/turns": {"step": "short lives end on two servers, which have clocks of their own"},
 	"notify":                 {"TestLog_Outage": "an outage with ten dials"},
