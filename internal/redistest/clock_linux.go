@@ -15,16 +15,20 @@ import (
 var clockSource string
 
 // StartSentinelApart is [StartSentinel] for one replica, whose wall clock is ahead of ours by some
-// seconds, or behind. It needs a C compiler.
+// seconds, or behind. The test is skipped if there is no C compiler, as it is without a server.
 func StartSentinelApart(t testing.TB, ahead int) *Watched {
 	t.Helper()
-	find(t) // first: without a server there may be no compiler
+	find(t)
+	compiler := cmp.Or(os.Getenv("CC"), "gcc")
+	if _, err := exec.LookPath(compiler); err != nil && os.Getenv(envRequire) != "1" {
+		t.Skip("redistest: no C compiler to build a clock with")
+	}
 	dir := t.TempDir()
 	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
 	if err := os.WriteFile(source, []byte(clockSource), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cc := exec.Command(cmp.Or(os.Getenv("CC"), "gcc"), fmt.Sprintf("-DAHEAD=(%d)", ahead), "-shared", "-fPIC", "-o", library, source)
+	cc := exec.Command(compiler, fmt.Sprintf("-DAHEAD=(%d)", ahead), "-shared", "-fPIC", "-o", library, source)
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("redistest: %v: %v\n%s", cc, err, out)
 	}
