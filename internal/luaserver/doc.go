@@ -10,8 +10,8 @@
 //	Keyspace   keys with an end, by a Clock         keys.go, commands.go
 //
 // Package internal/clientsim uses Engine, Keyspace and Memory, and has servers with connections of
-// its own. Package lockmgr/internal/turns uses Engine and Server. TestServer_LikeRedis, which is
-// there, compares both with a real server, for every script of the library.
+// its own. The tests of lockmgr/internal/turns and lockmgr/internal/wire use Engine and Server.
+// TestServer_LikeRedis of turns compares both with a real server, for every script of the library.
 //
 // # What it does as Redis does
 //
