@@ -204,6 +204,24 @@ func TestExtend_WatchedLock(t *testing.T) {
 	})
 }
 
+// An Extend that Close overtakes tells why the lock was lost.
+func TestExtend_DuringClose(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		var stopper lockmgr.Stopper
+		m, _ := w.manager(stopper.Options(lockmgr.Options{}))
+		l := mustLock(t, m, "a")
+		resume := stopper.Stop(m)
+		closed, extended := make(chan error, 1), make(chan error, 1)
+		go func() { closed <- m.Close(ctx) }()
+		synctest.Wait()
+		go func() { extended <- l.Extend(ctx, time.Minute) }()
+		synctest.Wait()
+		resume()
+		require.NoError(t, <-closed)
+		require.ErrorIs(t, <-extended, lockmgr.ErrClosed)
+	})
+}
+
 // Extend asks the server, so it finds a loss that the manager does not know of yet.
 func TestExtend_FindsALoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

@@ -213,7 +213,7 @@ func (l *Lock) extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return t.withDownErr(asked, err)
-	case err == ErrNotHeld: // perhaps the hold was lost before the unlock
+	case err == ErrNotHeld: // perhaps because the hold was lost before
 		return cmp.Or(t.hold().lostErr(), err)
 	}
 	return err

@@ -6,12 +6,8 @@ import "time"
 func (m *Machine) prolong(p *Prolongation) {
 	r := p.Request
 	h, e := r.Hold, r.entry
-	switch {
-	case r.state != reqGranted: // unlocked at the same time, and perhaps lost before: the shell knows
+	if r.state != reqGranted || h.count == 0 { // unlocked or lost at the same time: the shell knows why
 		m.emit(Prolonged{p, ErrNotHeld})
-		return
-	case h.count == 0:
-		m.emit(Prolonged{p, ErrLeaseLost})
 		return
 	}
 	defer m.settleEntry(e)
