@@ -1,6 +1,7 @@
 package core
 
 import (
+	"container/heap"
 	"iter"
 	"time"
 )
@@ -9,7 +10,8 @@ import (
 // from 1, or to zero if the item is not in the heap. So removing an item needs no search.
 type heapItem interface{ heapPos() *int32 }
 
-// alarms is a binary heap of items, each with an instant. The earliest is first.
+// alarms is a heap of items, each with an instant. The earliest is first. The methods with capital
+// letters are those of a heap.Interface.
 type alarms[T heapItem] struct{ a []alarm[T] }
 
 type alarm[T heapItem] struct {
@@ -41,71 +43,42 @@ func (h *alarms[T]) due(now time.Duration) iter.Seq[T] {
 // atLatest makes sure that x is due at the instant or earlier. An early alarm is harmless, and
 // costs less than moving x whenever the instant of x becomes later.
 func (h *alarms[T]) atLatest(x T, at time.Duration) {
-	p := x.heapPos()
-	switch {
-	case *p == 0:
-		h.a = append(h.a, alarm[T]{at, x})
-		*p = int32(len(h.a))
-	case at < h.a[*p-1].at:
-		h.a[*p-1].at = at
-	default:
-		return
+	if *x.heapPos() == 0 {
+		heap.Push(h, x)
 	}
-	h.up(int(*p) - 1)
+	if a := &h.a[*x.heapPos()-1]; at < a.at {
+		a.at = at
+		heap.Fix(h, int(*x.heapPos())-1)
+	}
 }
 
 func (h *alarms[T]) remove(x T) {
-	p := x.heapPos()
-	if *p == 0 {
-		return
+	if pos := *x.heapPos(); pos != 0 {
+		heap.Remove(h, int(pos)-1)
 	}
-	i := int(*p) - 1
-	*p = 0
+}
+
+func (h *alarms[T]) Len() int           { return len(h.a) }
+func (h *alarms[T]) Less(i, j int) bool { return h.a[i].at < h.a[j].at }
+
+func (h *alarms[T]) Swap(i, j int) {
+	h.a[i], h.a[j] = h.a[j], h.a[i]
+	*h.a[i].x.heapPos(), *h.a[j].x.heapPos() = int32(i+1), int32(j+1)
+}
+
+// Push adds an item that is never due: see atLatest.
+func (h *alarms[T]) Push(x any) {
+	h.a = append(h.a, alarm[T]{Forever, x.(T)})
+	*x.(T).heapPos() = int32(len(h.a))
+}
+
+// Pop removes the last item. Nobody needs what Pop returns.
+func (h *alarms[T]) Pop() any {
 	last := len(h.a) - 1
-	moved := h.a[last]
+	*h.a[last].x.heapPos() = 0
 	h.a[last] = alarm[T]{}
-	h.a = h.a[:last]
-	if cap(h.a) > 1024 && last < cap(h.a)/4 {
+	if h.a = h.a[:last]; cap(h.a) > 1024 && last < cap(h.a)/4 {
 		h.a = append(make([]alarm[T], 0, cap(h.a)/2), h.a...) // after a burst
 	}
-	if i == last {
-		return
-	}
-	h.a[i] = moved
-	*moved.x.heapPos() = int32(i + 1)
-	h.up(i)
-	h.down(i)
-}
-
-func (h *alarms[T]) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h.a[parent].at <= h.a[i].at {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
-}
-
-func (h *alarms[T]) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h.a); child++ {
-			if h.a[child].at < h.a[least].at {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		h.swap(i, least)
-		i = least
-	}
-}
-
-func (h *alarms[T]) swap(i, j int) {
-	h.a[i], h.a[j] = h.a[j], h.a[i]
-	*h.a[i].x.heapPos() = int32(i + 1)
-	*h.a[j].x.heapPos() = int32(j + 1)
+	return nil
 }
