@@ -2,12 +2,14 @@ package core
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 )
 
-// waits are the waiting requests of owners that callers have named, by owner. An anonymous owner
-// can't close a cycle, because the owner makes one request, and holds nothing while waiting.
-type waits map[uint64]map[wanted]*ownerQueue
+// waits are the waiting requests of owners that callers have named, by owner, and by what the
+// requests want. Each list has requests, in order. An anonymous owner can't close a cycle, because
+// the owner makes one request, and holds nothing while waiting.
+type waits map[uint64]map[wanted]*list.List
 
 // wanted is what a request waits for, and whether the request only tries.
 type wanted struct {
@@ -18,86 +20,47 @@ type wanted struct {
 
 func (r *Request) wanted() wanted { return wanted{r.entry.of, r.Side, r.Once} }
 
-// An ownerQueue has the requests of one owner that want the same, in order. Removing a request
-// leaves a nil.
-type ownerQueue struct {
-	requests []*Request
-	n        int
-}
-
 func (w waits) add(r *Request) {
 	locks := w[r.Owner()]
 	if locks == nil {
-		locks = make(map[wanted]*ownerQueue)
+		locks = make(map[wanted]*list.List)
 		w[r.Owner()] = locks
 	}
-	q := locks[r.wanted()]
-	if q == nil {
-		q = &ownerQueue{}
-		locks[r.wanted()] = q
+	if locks[r.wanted()] == nil {
+		locks[r.wanted()] = list.New()
 	}
-	q.push(r)
+	r.Terms.inWaits = locks[r.wanted()].PushBack(r)
 }
 
 func (w waits) remove(r *Request) {
-	q := w[r.Owner()][r.wanted()]
-	q.requests[r.ownerPos] = nil
-	if q.n--; q.n > 0 {
-		return
+	locks := w[r.Owner()]
+	q := locks[r.wanted()]
+	if q.Remove(r.Terms.inWaits); q.Len() == 0 {
+		delete(locks, r.wanted())
 	}
-	delete(w[r.Owner()], r.wanted())
-	if len(w[r.Owner()]) == 0 {
+	if len(locks) == 0 {
 		delete(w, r.Owner())
 	}
+}
+
+// firstOf returns an owner's first request that wants the same, or nil.
+func (w waits) firstOf(owner uint64, what wanted) *Request {
+	if q := w[owner][what]; q != nil {
+		return q.Front().Value.(*Request)
+	}
+	return nil
 }
 
 // first returns an owner's first request for a name, or nil.
 func (w waits) first(owner uint64, n *name) (first *Request) {
 	for s := range sides {
 		for _, once := range []bool{false, true} {
-			if q := w[owner][wanted{n, s, once}]; q != nil {
-				if r := q.first(); first == nil || r.ID < first.ID {
-					first = r
-				}
+			if r := w.firstOf(owner, wanted{n, s, once}); r != nil && (first == nil || r.ID < first.ID) {
+				first = r
 			}
 		}
 	}
 	return first
-}
-
-func (q *ownerQueue) push(r *Request) {
-	if len(q.requests) >= 2*q.n+16 {
-		q.compact()
-	}
-	r.ownerPos = int32(len(q.requests))
-	q.requests = append(q.requests, r)
-	q.n++
-}
-
-// first returns the first request, or nil. If many nils come before the request, first removes the
-// nils.
-func (q *ownerQueue) first() *Request {
-	for i, r := range q.requests {
-		if r != nil {
-			if i > 64 {
-				q.compact()
-			}
-			return r
-		}
-	}
-	return nil
-}
-
-func (q *ownerQueue) compact() {
-	rest := q.requests[:0]
-	for _, r := range q.requests {
-		if r != nil {
-			r.ownerPos = int32(len(rest))
-			rest = append(rest, r)
-		}
-	}
-	clear(q.requests[len(rest):])
-	q.requests = rest
 }
 
 // An edge is a waiting request, and a hold whose end the request waits for.
@@ -177,7 +140,7 @@ func (m *Machine) breakDeadlock(r *Request) {
 // owner waits for the same side of the name already, even behind a request for the side Alone. The
 // request re-enters when the owner's first request is granted.
 func (m *Machine) cycle(r *Request) []edge {
-	if q := m.waits[r.Owner()][r.wanted()]; r.Side == Shared && q != nil && q.first() != r {
+	if first := m.waits.firstOf(r.Owner(), r.wanted()); r.Side == Shared && first != nil && first != r {
 		return nil
 	}
 	for h := range m.blockers(r) {
@@ -294,8 +257,8 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 		return false
 	}
 	seen[from] = true
-	for _, q := range m.waits[from] {
-		for h := range m.blockers(q.first()) {
+	for what := range m.waits[from] {
+		for h := range m.blockers(m.waits.firstOf(from, what)) {
 			if h.Request.Owner() == to || m.leads(h.Request.Owner(), to, seen) {
 				return true
 			}
@@ -308,8 +271,8 @@ func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
 // requests are sorted, because the order of a map must not decide what happens.
 func (m *Machine) inOrder(owner uint64) []*Request {
 	var all []*Request
-	for _, q := range m.waits[owner] {
-		all = append(all, q.first())
+	for what := range m.waits[owner] {
+		all = append(all, m.waits.firstOf(owner, what))
 	}
 	slices.SortFunc(all, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
 	return all

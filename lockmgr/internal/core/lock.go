@@ -71,8 +71,8 @@ func (m *Machine) failQueued(r *Request, err error) {
 	n.leavePlace(r)
 	m.fail(r, err)
 	if r.Explicit && r.Side == Shared {
-		if q := m.waits[r.Owner()][r.wanted()]; q != nil && q.first().ID > r.ID {
-			m.search = append(m.search, q.first()) // see cycle: of an owner's equal requests only the first counts
+		if first := m.waits.firstOf(r.Owner(), r.wanted()); first != nil && first.ID > r.ID {
+			m.search = append(m.search, first) // see cycle: of an owner's equal requests only the first counts
 		}
 	}
 	if n.queue.head != nil {

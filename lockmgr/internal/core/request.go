@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"container/list"
+	"time"
+)
 
 // A Request is one caller's request for a lock. The shell fills the fields from Name to Tag, and
 // Kind, Side, Explicit, Fenced and Once. The shell passes the request on with a Lock, LockSet or
@@ -35,7 +38,6 @@ type Request struct {
 	entry      *entry
 	next, prev *Request // in the queue, or in the list of holds that share an entry
 	pos        int32    // position in the heap Machine.waitEnds
-	ownerPos   int32    // position in its ownerQueue, while queued and Explicit
 	own        Hold     // the request's own hold, so that a grant allocates nothing
 
 	// Kind is the kind of the lock. Side is the side that the request wants.
@@ -72,6 +74,8 @@ type Terms struct {
 	Note string
 	// Tag is the shell's own.
 	Tag any
+
+	inWaits *list.Element // in Machine.waits, while the request is queued and Explicit
 }
 
 // As makes the request a request of an owner that the caller has named. The shell calls As before
