@@ -147,7 +147,7 @@ func (m *Machine) cycle(r *Request) []edge {
 		if h.Request.Owner() == r.Owner() {
 			return []edge{{r, h}} // the owner of r has one of these items in another way: no release will come
 		}
-		if path := m.path(h.Request.Owner(), r.Owner()); path != nil {
+		if path := m.path(h.Request.Owner(), r.Owner()); len(path) > 0 {
 			return append([]edge{{r, h}}, path...)
 		}
 	}
@@ -221,13 +221,10 @@ func (m *Machine) failYoungest(cycle []edge) {
 	m.failQueued(youngest, e)
 }
 
-// path returns a path of edges from one owner to another, or nil if there is none. The request of
-// the first edge is of the owner from. The hold of each edge is of the owner of the next edge's
+// path returns a path of edges from one owner to another, without edges if there is none. The
+// request of the first edge is of the owner from. The hold of each edge is of the owner of the next edge's
 // request. The hold of the last edge is of the owner to.
 func (m *Machine) path(from, to uint64) []edge {
-	if !m.leads(from, to, map[uint64]bool{}) {
-		return nil // the usual case, at less cost
-	}
 	var path []edge
 	seen := map[uint64]bool{}
 	var visit func(owner uint64) bool
@@ -247,24 +244,8 @@ func (m *Machine) path(from, to uint64) []edge {
 		}
 		return false
 	}
-	visit(from) // succeeds, as leads has
+	visit(from)
 	return path
-}
-
-// leads reports whether the owner from waits for the owner to, directly or through others.
-func (m *Machine) leads(from, to uint64, seen map[uint64]bool) bool {
-	if seen[from] {
-		return false
-	}
-	seen[from] = true
-	for what := range m.waits[from] {
-		for h := range m.blockers(m.waits.firstOf(from, what)) {
-			if h.Request.Owner() == to || m.leads(h.Request.Owner(), to, seen) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // inOrder returns an owner's first request for each side of each name, the oldest first. The
