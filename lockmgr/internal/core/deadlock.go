@@ -160,53 +160,34 @@ func (m *Machine) breakDeadlocks(owner uint64, n *name) {
 	if len(m.waits[owner]) == 0 {
 		return // it waits for nothing
 	}
-	m.breakDeadlocksOf(n)
-	seen := map[*name]bool{} // a name may have many items in common with n
+	seen := map[*name]bool{n: true} // a name may have many items in common with n
+	all := n.explicit()
 	for o := range m.overlaps(n, m.sets) {
-		if o.name.queue.head != nil && !seen[o.name] {
+		if !seen[o.name] {
 			seen[o.name] = true
-			m.breakDeadlocksOf(o.name)
+			all = append(all, o.name.explicit()...)
 		}
+	}
+	for _, r := range all {
+		m.breakDeadlock(r)
 	}
 }
 
-// breakDeadlocksOf looks for the cycles with requests for a name.
-func (m *Machine) breakDeadlocksOf(n *name) {
-	for r := n.queue.head; r != nil; {
-		next := r.next
+// explicit returns the requests in the queue of a name whose owners callers have named.
+func (n *name) explicit() (all []*Request) {
+	for r := range n.queue.all {
 		if r.Explicit {
-			m.breakDeadlock(r)
-			if next != nil && next.state != reqQueued {
-				next = n.queue.head // next was the youngest and has failed
-			}
+			all = append(all, r)
 		}
-		r = next
 	}
-}
-
-// writerElsewhere notes, by a transfer, whether a writer of another process waits for the holds of
-// an entry.
-func (m *Machine) writerElsewhere(e *entry, r *Reply) {
-	e.upkeep().writerWaits = r.WriterWaits
-	if r.WriterWaits {
-		m.othersFirst(e, r)
-	}
+	return all
 }
 
 // othersFirst notes a reply by which others come before the waiting requests of a name. The
-// requests may thus close cycles: see behindWriter.
+// requests may thus close cycles, for which endStep looks: see behindWriter.
 func (m *Machine) othersFirst(e *entry, r *Reply) {
 	e.upkeep().refusedAt = r.Op.Sent
-	m.searchAll(e.of)
-}
-
-// searchAll arranges that endStep looks for the cycles that the requests for a name close.
-func (m *Machine) searchAll(n *name) {
-	for r := range n.queue.all {
-		if r.Explicit {
-			m.search = append(m.search, r)
-		}
-	}
+	m.search = append(m.search, e.of.explicit()...)
 }
 
 func (m *Machine) failYoungest(cycle []edge) {

@@ -129,10 +129,11 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	}
 	if r.WriterWaits {
 		u.shutUntil = m.now + m.shutFor()
+		m.othersFirst(e, r)
 	} else if u.writerWaits {
 		m.reopen(e)
 	}
-	m.writerElsewhere(e, r)
+	u.writerWaits = r.WriterWaits
 	m.upgraded(e, r)
 	m.noteOthers(e, m.othersOf(n, r.Subscribers))
 	if e.phase == passing {
