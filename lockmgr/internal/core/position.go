@@ -38,9 +38,8 @@ type position struct {
 	leaves uint64 // the ID of the script in flight that leaves the line, or zero
 	// delivered says whether messages are delivered, while the name is subscribed: for the name, or
 	// each item of a set, first those of the channel of the name, then those of the channel of the
-	// manager, at OwnPlace. undelivered is how many of these channels deliver no messages.
-	delivered   [][2]bool
-	undelivered int
+	// manager, at OwnPlace.
+	delivered [][2]bool
 
 	place uint64 // the number of the next hold if a message grants the hold, or zero
 	side  Side   // of the next hold, while place is not zero
@@ -254,7 +253,7 @@ func (p *position) hear(m *Machine, n *name) {
 	if p.delivered != nil || n.sub == subNone {
 		return
 	}
-	p.delivered, p.undelivered = make([][2]bool, n.channels()), 2*n.channels()
+	p.delivered = make([][2]bool, n.channels())
 	if !p.outside {
 		m.listen(n, LinePlace, true)
 	}
@@ -316,18 +315,11 @@ func (p *position) means(_ *name, ev Wake) (Wake, bool) {
 	if ev.Place == OwnPlace && ev.Grant.Number != 0 {
 		p.newest = ev.Grant
 	}
-	if d := &p.delivered[max(ev.Item, 1)-1][ev.Place]; *d != ev.Subscribed {
-		*d = ev.Subscribed
-		if ev.Subscribed {
-			p.undelivered--
-		} else {
-			p.undelivered++
-		}
-	}
+	p.delivered[max(ev.Item, 1)-1][ev.Place] = ev.Subscribed
 	if !ev.Subscribed {
 		p.standsUntil = 0 // the server removes the position of a manager that can't be told
 	}
-	ev.Subscribed = p.undelivered == 0
+	ev.Subscribed = !slices.ContainsFunc(p.delivered, func(of [2]bool) bool { return of != [2]bool{true, true} })
 	ev.Confirmed = ev.Confirmed && ev.Subscribed
 	ev.Message = ev.Message && (!ev.Served || p.outside)
 	return ev, true
