@@ -29,13 +29,9 @@ func (m *Machine) Survey(yield func(Use) bool) {
 	}
 }
 
-// SurveyName is Survey for a name that is not a set, and for all sets, because a set may have the
-// name.
+// SurveyName is Survey for the single name of a key, and for the sets that have the key.
 func (m *Machine) SurveyName(key string, yield func(Use) bool) {
-	if n := m.names[key]; n != nil && !n.survey(yield) {
-		return
-	}
-	for _, n := range m.setNames {
+	for _, n := range m.namesOf(key) {
 		if !n.survey(yield) {
 			return
 		}
