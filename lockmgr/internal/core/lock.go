@@ -18,8 +18,8 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	}
 	r.entry = &n.entry
 	defer m.settleEntry(r.entry)
-	if it := m.otherKind(n); it != nil {
-		m.fail(r, it.errKind(n))
+	if err := m.otherKind(n); err != nil {
+		m.fail(r, err)
 		return
 	}
 	n.setLimit(limit)

@@ -75,26 +75,22 @@ func (m *Machine) overlaps(n *name, of setsOf) iter.Seq[overlap] {
 	}
 }
 
-// otherKind returns an item of n that another name, in use, wants as another kind. One of the two
-// names is a set. Without such an item, otherKind returns nil.
-func (m *Machine) otherKind(n *name) *Item {
+// otherKind returns an error if a request for n wants an item as another kind than another name that
+// is in use. One of the two names is a set.
+func (m *Machine) otherKind(n *name) error {
 	if len(m.sets) == 0 {
 		return nil
 	}
 	for o := range m.overlaps(n, m.sets) {
-		if o.its.Kind != o.ours.Kind && !o.name.idle() {
-			return &o.ours
+		switch {
+		case o.its.Kind == o.ours.Kind || o.name.idle():
+		case n.isSet():
+			return fmt.Errorf("%w: %q", ErrKind, o.ours.Name)
+		default:
+			return ErrKind
 		}
 	}
 	return nil
-}
-
-// errKind returns the error of a request for n while an item of n is in use as another kind.
-func (it *Item) errKind(n *name) error {
-	if n.isSet() {
-		return fmt.Errorf("%w: %q", ErrKind, it.Name)
-	}
-	return ErrKind
 }
 
 // excludes reports whether an owner can't have an item while another owner has other.
