@@ -27,8 +27,8 @@ func (m *Machine) grant(e *entry, r *Request) {
 		m.giveToken(e, r)
 	}
 	m.becomeHeld(e, h)
-	if h.next() == nil {
-		m.heldSet(e)
+	if n.isSet() {
+		m.heldSets.add(n)
 	}
 	r.Hold, h.Until = h, h.end()
 	m.watchHold(h)

@@ -120,16 +120,3 @@ func (r *Request) behindWriter(e *entry) bool {
 	at := r.entry.of.entry.upkeep().refusedAt
 	return at > 0 && max(r.Asked, e.runSince) <= at
 }
-
-// heldSet notes that a set has its first hold, and unheldSet that the set has lost its last hold.
-func (m *Machine) heldSet(e *entry) {
-	if e.of.isSet() {
-		m.heldSets.add(e.of)
-	}
-}
-
-func (m *Machine) unheldSet(e *entry) {
-	if e.of.isSet() && e.hold == nil {
-		m.heldSets.remove(e.of)
-	}
-}

@@ -48,7 +48,9 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 func (m *Machine) letGo(h *Hold, err error) {
 	e := h.Request.entry
 	e.drop(h)
-	m.unheldSet(e)
+	if e.of.isSet() {
+		m.heldSets.remove(e.of)
+	}
 	h.count = 0
 	h.Request.Ends = min(h.Request.Ends, m.now)
 	m.stats.Held--
