@@ -167,14 +167,12 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 	}
 	r.Hold = h
 	m.claimLease(h)
-	if r.Lease > 0 && !h.watched {
-		m.claim(e, fixedLease, r, m.now+m.cfg.usable(r.Lease))
-	}
+	until := m.now + m.cfg.usable(r.Lease)
 	switch {
 	case h.watched:
 		// A re-entry neither shortens a watched hold nor changes its MaxHold.
 		if r.Lease > m.cfg.Lease {
-			m.claim(e, prolongation, r, m.now+m.cfg.usable(r.Lease))
+			m.claim(e, prolongation, r, until)
 			m.extendSoon(e, r.Lease)
 		}
 	case r.Lease == 0:
@@ -182,7 +180,13 @@ func (m *Machine) reenter(h *Hold, r *Request) {
 		m.renewals.Schedule(e, m.now, m.now)
 		m.extendSoon(e, m.cfg.Lease)
 	default:
-		m.prolongFixed(h, r.Lease)
+		m.claim(e, fixedLease, r, until)
+		if until > h.Request.Ends {
+			h.Request.Ends = until
+			if until > e.until {
+				m.extendSoon(e, r.Lease)
+			}
+		}
 	}
 	m.reserve(e, r)
 	m.tellUntil(h)

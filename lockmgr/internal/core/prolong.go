@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // prolong handles a holder that wants to keep its hold for longer.
 func (m *Machine) prolong(p *Prolongation) {
 	r := p.Request
@@ -31,15 +29,4 @@ func (m *Machine) prolong(p *Prolongation) {
 	x.asked = append(x.asked, p)
 	m.extendSoon(e, p.Lease)
 	m.sendDue(e)
-}
-
-// prolongFixed makes sure that a fixed lease ends no earlier than a lease that begins now.
-func (m *Machine) prolongFixed(h *Hold, lease time.Duration) {
-	e := h.Request.entry
-	if until := m.now + m.cfg.usable(lease); until > h.Request.Ends {
-		h.Request.Ends = until
-		if until > e.until {
-			m.extendSoon(e, lease)
-		}
-	}
 }
