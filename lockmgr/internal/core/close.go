@@ -41,9 +41,7 @@ func (m *Machine) abort(err error) {
 			}
 			m.answerUnlock(e, ErrClosed)
 		}
-		if n.sub != subNone {
-			m.unsubscribe(n)
-		}
+		m.unsubscribe(n)
 		m.forget(n)
 	}
 }

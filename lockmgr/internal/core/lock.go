@@ -195,9 +195,7 @@ func (m *Machine) turnInto(n *name, k Kind) bool {
 			return false
 		}
 	}
-	if n.sub != subNone {
-		m.unsubscribe(n) // from the channel of the old kind
-	}
+	m.unsubscribe(n) // from the channel of the old kind
 	n.kind = k
 	n.details = n.rules().newSpecial().dropped(n)
 	return true

@@ -38,9 +38,7 @@ func (m *Machine) restName(n *name) {
 		m.release(&n.entry)
 		return
 	}
-	if n.sub != subNone {
-		m.unsubscribe(n)
-	}
+	m.unsubscribe(n)
 	n.dropDetails()
 }
 

@@ -13,7 +13,11 @@ func (m *Machine) subscribe(n *name) {
 	m.listen(n, 0, true)
 }
 
+// unsubscribe ends the subscription of a name, if any.
 func (m *Machine) unsubscribe(n *name) {
+	if n.sub == subNone {
+		return
+	}
 	m.subscribed(n, false)
 	n.sub = subNone
 	m.blind--
