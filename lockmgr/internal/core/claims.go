@@ -58,19 +58,13 @@ func (e *entry) unclaim(ends func(claim) bool) {
 	if len(e.upkeep().claims) == 0 {
 		return
 	}
-	u := e.makeUpkeep()
-	if u.claims = slices.DeleteFunc(u.claims, ends); len(u.claims) == 0 {
-		u.claims = nil
-	}
-	u.life.check = true
+	u := e.upkeep()
+	u.claims, u.life.check = slices.DeleteFunc(u.claims, ends), true
 }
 
 // grantOver ends the claims of a grant. The reservation stays unless untaken is set: nobody took
 // the grant.
 func (m *Machine) grantOver(e *entry, r *Request, untaken bool) {
-	if len(e.upkeep().claims) == 0 {
-		return
-	}
 	reserved := time.Duration(0)
 	e.unclaim(func(c claim) bool {
 		if c.by == r && c.what == reservation && !untaken {
