@@ -114,9 +114,3 @@ func (n *name) enoughAsk(except *entry) bool {
 	}
 	return most <= 0
 }
-
-// allHeld reports whether a name with an index has mostEntries entries, and all are held.
-func (n *name) allHeld() bool {
-	x := n.index()
-	return !n.hasRoom() && len(x.moving)+len(x.idle) == 0
-}

@@ -62,7 +62,7 @@ func (m *Machine) settleIndexed(n *name) (again time.Duration) {
 		m.ask(e)
 		again = min(again, m.advance(e))
 	}
-	if n.allHeld() {
+	if x := n.index(); !n.hasRoom() && len(x.moving)+len(x.idle) == 0 { // all entries are held
 		m.failImpatient(n, ErrNotAcquired) // such a request does not wait for an unlock
 	}
 	return again
