@@ -38,7 +38,7 @@ var coreMutants = []mutant{
 	{"health", "nobody is told", machine, "Machine.tick", "m.checkWaits()", "", seeds},
 	{"health", "a server that fails fails requests for others", machine, "Machine.checkWaitsOn", "n.shard == shard && n.queue.head", "n.queue.head", stories},
 
-	{"a message is a hint", "wake-up during a try not remembered", machine, "entry.rememberWake", "ev.Message || ev.Confirmed || gap && e.phase", "gap && e.phase", stories},
+	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wakeEntry", "ev.Message || ev.Confirmed || gap && e.phase", "gap && e.phase", stories},
 	{"a message is a hint", "no try on confirmation", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "n.worthTrying(ev):", stories},
 	{"a message is a hint", "message ignored", machine, "Machine.wakeWaiting", "n.worthTrying(ev), ev.Confirmed:", "ev.Confirmed:", seeds},
 	{"a message is a hint", "raises no doubt", machine, "Machine.wakeEntry", "m.doubt(e)", "", seeds},
