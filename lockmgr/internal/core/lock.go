@@ -22,7 +22,9 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 		m.fail(r, err)
 		return
 	}
-	n.setLimit(limit)
+	if p := n.pool(); p != nil {
+		p.limit = limit
+	}
 	for e := range n.toLookAt {
 		if e.phase == held && m.now >= e.holdUntil() {
 			m.expire(e) // the alarm of the hold has not come yet

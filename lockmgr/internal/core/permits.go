@@ -71,13 +71,6 @@ func (p *pool) dropped(n *name) *details {
 	return &p.unmade
 }
 
-// setLimit notes the limit of the newest request for permits.
-func (n *name) setLimit(limit int64) {
-	if p := n.pool(); p != nil {
-		p.limit = limit
-	}
-}
-
 func (p *pool) fill(m *Machine, e *entry, op *Op, _ *PlaceOp) {
 	op.Permits, op.Most, op.Limit, op.Lined = int(e.permits), int(e.most), p.limit, op.Verb == VerbAcquire
 	if op.Verb == VerbRelease && !m.cfg.ForgetPermits {
