@@ -318,13 +318,6 @@ func (p *places) notJoined(n *name, numbers []uint64) {
 	p.leaving = slices.DeleteFunc(p.leaving, isOne)
 }
 
-// hearOthers subscribes if a transfer has reported that others come next.
-func (m *Machine) hearOthers(n *name) {
-	if p := n.places(); p != nil && p.front == 0 && n.queue.head != nil {
-		p.hear(m, n)
-	}
-}
-
 // leavePlace notes that a request has left the queue of the manager without a grant of its place.
 func (n *name) leavePlace(r *Request) {
 	if p := n.places(); p != nil && !r.Once {

@@ -141,7 +141,9 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 	} else {
 		m.proceed(e)
 	}
-	m.hearOthers(n)
+	if p := n.places(); p != nil && p.front == 0 && n.queue.head != nil { // others come next
+		p.hear(m, n)
+	}
 }
 
 // noteOthers notes whether others wait, by a transfer. If there are none, a new run begins, and
