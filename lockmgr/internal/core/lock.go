@@ -98,7 +98,9 @@ func (m *Machine) failQueued(r *Request, err error) {
 func (m *Machine) enqueue(r *Request) {
 	n := r.entry.of
 	n.push(r)
-	n.detailsForPlace()
+	if n.places() != nil && n.entry.phase != idle {
+		n.makeDetails() // a script must give the request a place
+	}
 	r.state = reqQueued
 	if h := m.healthOf(n); h.failing {
 		m.checkBy(h, r.Asked)

@@ -136,13 +136,6 @@ func (p *places) dropped(*name) *details {
 	return &p.unmade
 }
 
-// detailsForPlace makes the details of a name if a script must give a new request a place.
-func (n *name) detailsForPlace() {
-	if n.places() != nil && n.entry.phase != idle {
-		n.makeDetails()
-	}
-}
-
 // fill sets op.PlaceOp, and gives a number to each request that joins. fill reuses spare if spare
 // is not nil.
 func (p *places) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
