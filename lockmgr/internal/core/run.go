@@ -103,10 +103,10 @@ func (m *Machine) asksEarly(e *entry) bool {
 	return e.of.plainOrReadWrite() && !u.retry.failing() && !reported && 2*u.unasked >= m.mostGrants(r)
 }
 
-// newRun begins a new run while an entry is ours.
+// newRun begins a new run while an entry is ours. Requests may share the entry again.
 func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
-	u.passingSince, u.unasked, u.writerWaits = m.now, 0, false
+	u.passingSince, u.unasked, u.writerWaits, u.shutUntil = m.now, 0, false, 0
 	if o := e.of.outsiders(); o != nil {
 		o.hadFor += m.now - e.runSince
 	}

@@ -24,7 +24,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 				u.shutUntil = m.now + m.shutFor()
 				return min(u.shutUntil, m.admitImpatient(e))
 			}
-			m.reopen(e)
+			m.newRun(e)
 		}
 		if ready, again := m.prepareJoin(e, r, run != goOn); !ready {
 			return again // the answer leads here again, too
@@ -44,13 +44,6 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 func (m *Machine) shutFor() time.Duration { return min(m.cfg.PassTime, mostShut) }
 
 const mostShut = 100 * time.Millisecond
-
-// reopen begins a new run of a shared entry.
-func (m *Machine) reopen(e *entry) {
-	u := e.makeUpkeep()
-	u.shutUntil = 0
-	m.newRun(e)
-}
 
 // prepareJoin reports whether a request may join the holds of an entry now. If a script must be
 // answered first, prepareJoin sends the script unless one is in flight. In this case prepareJoin

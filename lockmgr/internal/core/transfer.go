@@ -131,7 +131,7 @@ func (m *Machine) transferDone(e *entry, r *Reply) {
 		u.shutUntil = m.now + m.shutFor()
 		m.othersFirst(e, r)
 	} else if u.writerWaits {
-		m.reopen(e)
+		m.newRun(e)
 	}
 	u.writerWaits = r.WriterWaits
 	m.upgraded(e, r)
