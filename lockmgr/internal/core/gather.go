@@ -123,7 +123,7 @@ func (m *Machine) gatherRefused(e *entry, r *Reply) {
 	}
 	if !r.Gathered {
 		if g.kept == 0 && r.Op.Gather > 0 && !r.OtherKind {
-			m.stopGathering(e) // nothing was kept; a later try may gather
+			g.stop() // nothing was kept; a later try may gather
 		}
 		return
 	}
@@ -150,7 +150,7 @@ func (m *Machine) gatherAcquired(e *entry) {
 		e.makeUpkeep().unknown.foundAll()
 	}
 	g.notBefore, g.vain, g.lastHad = 0, 0, m.now
-	m.stopGathering(e)
+	g.stop()
 }
 
 // gatherReleased is called when an entry has given back what it had.
@@ -159,16 +159,12 @@ func (m *Machine) gatherReleased(e *entry) {
 		pause := m.gatherTime(e.of, g)
 		g.notBefore = m.now + pause + m.jitter.upTo(pause)
 		g.vain++
-		m.stopGathering(e)
+		g.stop()
 	}
 }
 
-// stopGathering ends the gathering of an entry, if any.
-func (m *Machine) stopGathering(e *entry) {
-	if g := e.gathers(); g != nil {
-		g.by, g.until, g.kept, g.got = nil, 0, 0, 0
-	}
-}
+// stop ends the gathering, if an entry gathers.
+func (g *gathering) stop() { g.by, g.until, g.kept, g.got = nil, 0, 0, 0 }
 
 // gatherEnd returns the instant at which an entry must give back what it has gathered, or Forever.
 func (e *entry) gatherEnd() time.Duration {

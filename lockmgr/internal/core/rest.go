@@ -4,7 +4,9 @@ package core
 // called when nobody here wants the entry, and the entry is not known to be on the server.
 func (m *Machine) rest(e *entry) {
 	n := e.of
-	m.stopGathering(e)
+	if g := e.gathers(); g != nil {
+		g.stop()
+	}
 	if e.phase != idle && n.hasDetails() {
 		n.details.restUntil = m.now
 		if n.sub != subNone || n.details.run.others {
