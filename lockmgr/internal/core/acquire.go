@@ -102,7 +102,7 @@ func (m *Machine) takeGrant(e *entry) bool {
 	g := grants.newest
 	grants.newest = Grant{}
 	since := later(g.Sent, g.Elapsed-g.Elapsed/100)
-	if !n.details.special.takes(n, g.Number) || grants.isHint(g, since, m.now, &m.cfg) {
+	if !n.details.special.take(n, g.Number) || grants.isHint(g, since, m.now, &m.cfg) {
 		return false
 	}
 	lease := m.leaseOf(n.queue.head)

@@ -349,8 +349,7 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 	return r.own.Number == 0 || r.own.Number > min(p.front, p.joined) || m.now >= p.frontUntil
 }
 
-// takes gives the first request the place that was granted.
-func (p *places) takes(n *name, place uint64) bool {
+func (p *places) take(n *name, place uint64) bool {
 	if !n.moveUp(place) {
 		return false
 	}

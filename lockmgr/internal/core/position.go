@@ -154,7 +154,7 @@ func (p *position) fillLine(m *Machine, n *name, op *Op) {
 	}
 }
 
-func (p *position) takes(n *name, number uint64) bool {
+func (p *position) take(n *name, number uint64) bool {
 	return number == p.place && n.queue.head != nil && n.queue.head.Side == p.side
 }
 

@@ -8,9 +8,9 @@ type special interface {
 	// dropped returns the details that a name has until makeDetails: after dropDetails, or after a
 	// change of its kind. All entries of the name are idle.
 	dropped(n *name) *details
-	// takes reports whether the first request may have the lock under a number that a message has
-	// granted, and arranges that.
-	takes(n *name, number uint64) bool
+	// take gives the first request the number that a message has granted, and reports whether the
+	// request may have the lock under the number.
+	take(n *name, number uint64) bool
 	// fill sets the fields of op that only the kind has. op is about to be sent for an entry. spare
 	// is nil or a PlaceOp that may be used again.
 	fill(m *Machine, e *entry, op *Op, spare *PlaceOp)
@@ -46,7 +46,7 @@ type special interface {
 type noSpecial struct{}
 
 func (noSpecial) dropped(*name) *details               { return &noDetails }
-func (noSpecial) takes(*name, uint64) bool             { return false }
+func (noSpecial) take(*name, uint64) bool              { return false }
 func (noSpecial) fill(*Machine, *entry, *Op, *PlaceOp) {}
 func (noSpecial) leftovers(*name) bool                 { return false }
 
