@@ -46,7 +46,7 @@ import (
 //
 // Some grants are hints: see grants. After a hint an acquire asks the server, and finds the record.
 // If the message is lost, the next script that moves the deadlines finds the record. If the place
-// is that of a later request, the requests move up, also after a hint: see moveUp. A request that
+// is that of a later request, the requests move up, also after a hint: see take. A request that
 // has left may have been granted: the script that removes its place removes its record, too.
 //
 // # Unknown outcomes
@@ -349,28 +349,21 @@ func (m *Machine) behind(e *entry, r *Request) bool {
 	return r.own.Number == 0 || r.own.Number > min(p.front, p.joined) || m.now >= p.frontUntil
 }
 
-func (p *places) take(n *name, place uint64) bool {
-	if !n.moveUp(place) {
-		return false
-	}
-	p.passedOn, p.front = 0, 0
-	return true
-}
-
-// moveUp gives the first request a place that was granted, and reports whether a request waits at
-// the place. If the place is that of a later request, the places before it are gone: the server has
+// take gives the first request a place that was granted, and reports whether a request waits at the
+// place. If the place is that of a later request, the places before it are gone: the server has
 // given one of them the lock, and its manager has not heard of that in time. Then each request
 // moves up, and the last ones join anew.
-func (n *name) moveUp(place uint64) bool {
+func (p *places) take(n *name, place uint64) bool {
 	from := n.placed(place)
 	if from == nil {
 		return false
 	}
+	p.passedOn, p.front = 0, 0
 	if from == n.queue.head {
 		return true
 	}
 	for r := n.queue.head; r != nil; r = r.next {
-		n.places().leave(r.own.Number)
+		p.leave(r.own.Number)
 		r.own.Number, r.own.unsure = 0, false
 		if from != nil { // r moves up to the place of from
 			r.own.Number, r.own.unsure = from.own.Number, from.own.unsure
