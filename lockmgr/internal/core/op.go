@@ -49,7 +49,10 @@ func (e *entry) mayCarry(except uint64, verb Verb, reserves bool, out []uint64) 
 	if e.number != 0 && e.number != except {
 		out = append(out, e.number)
 	}
-	place := e.waitingPlace()
+	place := uint64(0)
+	if r := e.of.queue.head; r != nil && e.of.places() != nil {
+		place = r.own.Number
+	}
 	for _, s := range e.upkeep().unknown.suspects {
 		if s.number == place {
 			continue // a copy of this script could run while the request of that place holds the lock

@@ -446,11 +446,3 @@ func (m *Machine) hearPlace(n *name, place uint64) {
 		m.listen(n, place, true)
 	}
 }
-
-// waitingPlace returns the place of the first request, or zero.
-func (e *entry) waitingPlace() uint64 {
-	if r := e.of.queue.head; r != nil && e.of.places() != nil {
-		return r.own.Number
-	}
-	return 0
-}
