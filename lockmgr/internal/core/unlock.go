@@ -16,22 +16,18 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 		m.emit(Unlocked{r, ErrLeaseLost})
 		return
 	}
+	defer m.settleEntry(e)
 	if m.now >= h.end() { // the alarm of the hold has not come yet
 		err := m.whyOver(h)
 		m.expire(e)
 		m.emit(Unlocked{r, err})
-		m.settle(e.of)
 		return
 	}
 	m.grantOver(e, r, untaken)
-	h.count--
-	if h.count > 0 {
+	if h.count--; h.count > 0 {
 		m.answerProlongations(e, func(p *Prolongation) bool { return p.Request == r }, ErrNotHeld)
 		m.adjust(h)
 		m.emit(Unlocked{r, nil})
-		if e.of.hasDetails() {
-			m.settleEntry(e)
-		}
 		return
 	}
 	m.letGo(h, ErrNotHeld)
@@ -41,7 +37,6 @@ func (m *Machine) unlock(r *Request, untaken bool) {
 		m.noteUnlock(e, r)
 		m.passOn(e, nil)
 	}
-	m.settleEntry(e)
 }
 
 // letGo ends a hold. Its prolongations fail with err.
