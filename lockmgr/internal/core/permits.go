@@ -53,10 +53,7 @@ const (
 )
 
 // pool returns the pool of a name of kind Permits, or nil.
-func (n *name) pool() *pool {
-	p, _ := n.details.special.(*pool)
-	return p
-}
+func (n *name) pool() *pool { return specialOf[*pool](n) }
 
 func (permits) newSpecial() special {
 	p := &pool{index: index{asks: firstAsks}}

@@ -123,10 +123,7 @@ type PlaceOp struct {
 }
 
 // places returns the places of a name of kind Fair, or nil.
-func (n *name) places() *places {
-	p, _ := n.details.special.(*places)
-	return p
-}
+func (n *name) places() *places { return specialOf[*places](n) }
 
 func (fair) newSpecial() special { return new(places) }
 

@@ -83,10 +83,7 @@ func (n *name) outsiders() *outsiders {
 
 // plainOrReadWrite reports whether the name is of kind Exclusive or ReadWrite, and has details of
 // its own.
-func (n *name) plainOrReadWrite() bool {
-	_, is := n.details.special.(*position)
-	return is
-}
+func (n *name) plainOrReadWrite() bool { return specialOf[*position](n) != nil }
 
 // fill sets what an operation does to the line. A try may join or leave the line if the name is
 // subscribed. The first try does neither, so that it may share a command: most often there is no

@@ -30,10 +30,7 @@ type set struct {
 }
 
 // set returns the set of a name of kind Several, or nil.
-func (n *name) set() *set {
-	s, _ := n.details.special.(*set)
-	return s
-}
+func (n *name) set() *set { return specialOf[*set](n) }
 
 func (s *set) details() details {
 	return details{special: s, position: &s.position, grants: &s.grants, gathering: &s.gathering}

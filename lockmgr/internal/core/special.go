@@ -41,6 +41,12 @@ type special interface {
 	unsubscribed(m *Machine, n *name)
 }
 
+// specialOf returns the special state of a name if the state is a T, or else nil.
+func specialOf[T special](n *name) T {
+	s, _ := n.details.special.(T)
+	return s
+}
+
 // noSpecial is the special state of names that need none. Special states embed noSpecial, for the
 // methods in which they do not differ.
 type noSpecial struct{}
