@@ -89,8 +89,7 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 		return Forever
 	}
 	othersMayWait := e.upkeep().writerWaits || n.details.run.others || !m.cfg.TrustSubscribers
-	for r := n.queue.head; r != nil; {
-		next := r.next
+	for r := range n.queue.all { // a grant may re-enter the next request, too
 		switch {
 		case !r.Once:
 		case othersMayWait || n.waitsAlone():
@@ -102,9 +101,6 @@ func (m *Machine) admitImpatient(e *entry) (again time.Duration) {
 			}
 			r.Passed = true
 			m.grant(e, r)
-		}
-		if r = next; r != nil && r.state != reqQueued {
-			r = n.queue.head // the grant has re-entered next, too, so next has left the queue
 		}
 	}
 	return Forever

@@ -140,14 +140,17 @@ func (q *queue) push(r *Request) {
 	q.tail = r
 }
 
-// all calls yield for each request, from the first on. yield may remove the request.
+// all calls yield for each request, from the first on. yield may remove the request. If yield has
+// removed the next request, too, all goes on from the first.
 func (q *queue) all(yield func(*Request) bool) {
 	for r := q.head; r != nil; {
 		next := r.next
 		if !yield(r) {
 			return
 		}
-		r = next
+		if r = next; r != nil && r.state != reqQueued {
+			r = q.head
+		}
 	}
 }
 
