@@ -71,9 +71,6 @@ func (m *Machine) moveTo(n *name, shard uint8) {
 	}
 	n.shard = shard
 	h := m.healthAt(shard)
-	if !h.failing {
-		return
-	}
 	if n.queue.head != nil {
 		m.checkBy(h, n.queue.head.Asked)
 	}
@@ -157,10 +154,12 @@ func (m *Machine) failsAt(h *health, began time.Duration) time.Duration {
 	return later(max(began, h.failingSince), m.cfg.RetryTime)
 }
 
-// checkBy makes checkWaitsOn due when a wait that began at an instant fails. Each call of
-// checkWaitsOn looks at all names, so calls must be rare.
+// checkBy makes checkWaitsOn due when a wait that began at an instant fails, if the server is
+// failing. Each call of checkWaitsOn looks at all names, so calls must be rare.
 func (m *Machine) checkBy(h *health, began time.Duration) {
-	h.checkAt = min(h.checkAt, max(m.failsAt(h, began), later(m.now, m.cfg.RetryTime/64+time.Millisecond)))
+	if h.failing {
+		h.checkAt = min(h.checkAt, max(m.failsAt(h, began), later(m.now, m.cfg.RetryTime/64+time.Millisecond)))
+	}
 }
 
 // nextCheck returns when checkWaits has something to do, or Forever.

@@ -102,9 +102,7 @@ func (m *Machine) enqueue(r *Request) {
 		n.makeDetails() // a script must give the request a place
 	}
 	r.state = reqQueued
-	if h := m.healthOf(n); h.failing {
-		m.checkBy(h, r.Asked)
-	}
+	m.checkBy(m.healthOf(n), r.Asked)
 	m.stats.Waiting++
 	if r.Ends != Forever {
 		m.waitEnds.atLatest(r, r.Ends)

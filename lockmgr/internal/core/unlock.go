@@ -67,9 +67,7 @@ func (m *Machine) noteUnlock(e *entry, r *Request) {
 	e.unlocking = r
 	r.Ends = m.now // its hold has ended
 	m.unlocks++
-	if h := m.healthOf(e.of); h.failing {
-		m.checkBy(h, r.Ends)
-	}
+	m.checkBy(m.healthOf(e.of), r.Ends)
 }
 
 // answerUnlock answers the Unlock that noteUnlock has noted, if any. If err is a loss of the hold,
