@@ -160,7 +160,7 @@ func (p *position) take(n *name, number uint64) bool {
 func (p *position) acquired(n *name) {
 	p.left()
 	p.outsiders.repeated = 0
-	n.details.run.transferSawNone, n.details.run.fresh = false, false
+	n.details.run.transferSawNone = false
 }
 
 // answered notes what an answer says of the line. A newer script may have joined the line since.

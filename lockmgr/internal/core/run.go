@@ -9,7 +9,6 @@ type run struct {
 	start  time.Duration // when the first of them was made
 
 	others bool // others may want the name, by the last reply that said so; at first false
-	fresh  bool // others was reported by a transfer of this run
 	// transferSawNone is set if the last transfer since the entry came to us reported no others.
 	// others may also be false because of a release, or at first.
 	transferSawNone bool
@@ -23,7 +22,7 @@ func (r *run) grant(now time.Duration) {
 }
 
 // begin begins a new run.
-func (r *run) begin(now time.Duration) { r.grants, r.start, r.fresh = 0, now, false }
+func (r *run) begin(now time.Duration) { r.grants, r.start = 0, now }
 
 // ended reports whether a run has had as many grants as most, or has lasted for PassTime.
 func (r *run) ended(most int, lasted time.Duration, cfg *Config) bool {
@@ -99,8 +98,7 @@ func (m *Machine) mostGrants(r *run) int {
 // half of a run on, unless a transfer of the run has reported others.
 func (m *Machine) asksEarly(e *entry) bool {
 	r, u := &e.of.details.run, e.upkeep()
-	reported := r.fresh && r.others
-	return e.of.plainOrReadWrite() && !u.retry.failing() && !reported && 2*u.unasked >= m.mostGrants(r)
+	return e.of.plainOrReadWrite() && !u.retry.failing() && !r.others && 2*u.unasked >= m.mostGrants(r)
 }
 
 // newRun begins a new run while an entry is ours. Requests may share the entry again.

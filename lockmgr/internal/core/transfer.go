@@ -159,7 +159,6 @@ func (m *Machine) noteOthers(e *entry, others bool) {
 	} else {
 		u.spacing, u.nextTransfer = 0, min(u.nextTransfer, m.now+every)
 	}
-	run.fresh = true
 }
 
 // gaveWay handles the answer that a transfer has given the lock back, because others come before
