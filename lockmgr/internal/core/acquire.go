@@ -20,7 +20,6 @@ func (m *Machine) ask(e *entry) {
 	}
 	r := n.queue.head
 	m.becomeAsking(e)
-	n.clearSignals()
 	e.setPermits(r)
 	m.send(e, VerbAcquire, r.Side, m.tryNumber(r), m.leaseOf(r), tokensFor(r))
 }

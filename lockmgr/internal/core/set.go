@@ -22,7 +22,7 @@ type set struct {
 
 	refusedBy int    // the position of the item for which the last try was refused, from 1, or 0
 	standsAt  int    // while a try may have joined: the item in whose line the set may stand, from 1, or AnyItem
-	signalled []bool // by item: a message or a confirmation came while a try was in flight
+	signalled []bool // by item: a message or a confirmation came since the newest try was sent
 
 	position
 	gathering
@@ -60,22 +60,6 @@ func (n *name) channel(ev Wake) string {
 	return n.name
 }
 
-// signal notes an event of a set that comes while a try is in flight.
-func (n *name) signal(ev Wake) {
-	if s := n.set(); s != nil {
-		for i := range s.signalled {
-			s.signalled[i] = s.signalled[i] || ev.Confirmed || i == ev.Item-1
-		}
-	}
-}
-
-// clearSignals is called before a try.
-func (n *name) clearSignals() {
-	if s := n.set(); s != nil {
-		clear(s.signalled)
-	}
-}
-
 // worthTrying reports whether a message may mean that a try succeeds now. For a set, only a message
 // of the item that refused the last try may.
 func (n *name) worthTrying(ev Wake) bool {
@@ -93,6 +77,9 @@ func (n *name) about(err error) error {
 
 func (s *set) fill(m *Machine, e *entry, op *Op, _ *PlaceOp) {
 	op.Items, op.Set = s.items, s.id
+	if op.Verb == VerbAcquire {
+		clear(s.signalled)
+	}
 	if s.joined != 0 { // by an earlier try: position.fill notes this one
 		op.StandsAt = s.standsAt
 	}
@@ -102,6 +89,13 @@ func (s *set) fill(m *Machine, e *entry, op *Op, _ *PlaceOp) {
 func (s *set) acquired(n *name) {
 	s.refusedBy = 0
 	s.position.acquired(n)
+}
+
+func (s *set) told(m *Machine, n *name, ev Wake) {
+	for i := range s.signalled {
+		s.signalled[i] = s.signalled[i] || ev.Confirmed || i == ev.Item-1
+	}
+	s.position.told(m, n, ev)
 }
 
 func (s *set) answered(m *Machine, r *Reply) {

@@ -77,8 +77,6 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 		if ev.Message && !granted && !ofTheLine && n.rules().doubts() {
 			m.doubt(e)
 		}
-	case asking:
-		n.signal(ev)
 	}
 	// The event is for the answer to the script in flight: woken counts if the try is refused, if
 	// the transfer gives way, or if the release joins the line. A gap counts for a release, because
