@@ -2,20 +2,15 @@ package core
 
 import "time"
 
-// occupied reports whether a new request would have to wait.
+// occupied reports whether a new request would have to wait until others leave. With an empty
+// queue, an acquire or transfer in flight still counts: its request has left. A release in flight
+// does not count. If all requests in the queue, and the new request, are for the side Shared, all
+// are granted together, so the queue does not count.
 func (m *Machine) occupied(n *name, r *Request) bool {
 	if n.index() != nil {
 		return !n.roomForTry()
 	}
-	return m.inUse(&n.entry, r)
-}
-
-// inUse reports whether a new request would have to wait until others leave the entry. With an
-// empty queue, an acquire or transfer in flight still counts: its request has left. A release in
-// flight does not count. If all requests in the queue, and the new request, are for the side
-// Shared, all are granted together, so the queue does not count.
-func (m *Machine) inUse(e *entry, r *Request) bool {
-	n := e.of
+	e := &n.entry
 	together := n.queue.head != nil && !n.waitsAlone() && r.Side == Shared
 	queueFirst := n.queue.head != nil && !together
 	switch e.phase {
