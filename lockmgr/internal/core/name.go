@@ -45,6 +45,7 @@ type details struct {
 	special special
 	// These are parts of special, or nil if the kind has no such part.
 	position  *position
+	outsiders *outsiders
 	grants    *grants
 	gathering *gathering
 	index     *index

@@ -58,7 +58,7 @@ func (n *name) pool() *pool { return specialOf[*pool](n) }
 func (permits) newSpecial() special {
 	p := &pool{index: index{asks: firstAsks}}
 	p.unmade = details{
-		special: p, position: &p.position, grants: &p.grants, gathering: &p.gathering, index: &p.index,
+		special: p, position: &p.position, outsiders: &p.outsiders, grants: &p.grants, gathering: &p.gathering, index: &p.index,
 	}
 	return p
 }

@@ -66,7 +66,7 @@ const (
 
 // withPosition returns details with the special state p.
 func withPosition(p *position) *details {
-	return &details{special: p, position: p, grants: &p.grants}
+	return &details{special: p, position: p, outsiders: &p.outsiders, grants: &p.grants}
 }
 
 // position returns the position of a name of a kind with a line, or nil.
@@ -74,12 +74,7 @@ func (n *name) position() *position { return n.details.position }
 
 // outsiders returns what is known of the clients that stand in no line, or nil for a kind without
 // any.
-func (n *name) outsiders() *outsiders {
-	if p := n.position(); p != nil {
-		return &p.outsiders
-	}
-	return nil
-}
+func (n *name) outsiders() *outsiders { return n.details.outsiders }
 
 // plainOrReadWrite reports whether the name is of kind Exclusive or ReadWrite, and has details of
 // its own.

@@ -33,7 +33,7 @@ type set struct {
 func (n *name) set() *set { return specialOf[*set](n) }
 
 func (s *set) details() details {
-	return details{special: s, position: &s.position, grants: &s.grants, gathering: &s.gathering}
+	return details{special: s, position: &s.position, outsiders: &s.outsiders, grants: &s.grants, gathering: &s.gathering}
 }
 
 func (s *set) dropped(*name) *details { return &s.unmade }
