@@ -14,10 +14,6 @@ const (
 	releasing              // it is to be removed: nobody here waits, or others go first
 )
 
-func (p phase) String() string {
-	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
-}
-
 // become changes the phase of an entry. Only the functions below call become. Each function also
 // makes the changes that belong to its phase.
 func (m *Machine) become(e *entry, p phase) {

@@ -432,6 +432,10 @@ func (x *PlaceOp) describe() (d string) {
 	return d
 }
 
+func (p phase) String() string {
+	return [...]string{"idle", "asking", "waiting", "held", "passing", "releasing"}[p]
+}
+
 func (s *story) state() string {
 	var b []string
 	for _, name := range s.names {
