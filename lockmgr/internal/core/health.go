@@ -242,19 +242,15 @@ func (m *Machine) checkWaitsOn(shard uint8) {
 // answerLateUnlocks answers the Unlocks that have waited for RetryTime while the server was
 // failing, with the server's error. The releases are still repeated.
 func (m *Machine) answerLateUnlocks(h *health, shard uint8) {
-	if m.unlocks == 0 {
-		return
-	}
 	unlocking := func(e *entry) bool { return e.unlocking != nil }
 	for _, n := range m.namesWhere(func(n *name) bool { return n.shard == shard && n.find(unlocking) != nil }) {
 		for e := range n.toLookAt {
-			if e.unlocking == nil {
-				continue
-			}
-			if m.failsAt(h, e.unlocking.Ends) <= m.now {
+			switch r := e.unlocking; {
+			case r == nil:
+			case m.failsAt(h, r.Ends) <= m.now:
 				m.answerUnlock(e, h.err)
-			} else {
-				m.checkBy(h, e.unlocking.Ends)
+			default:
+				m.checkBy(h, r.Ends)
 			}
 		}
 	}
