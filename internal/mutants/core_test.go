@@ -35,7 +35,7 @@ var coreMutants = []mutant{
 	{"unknown", "one removal explains all suspects", machine, "unknown.removed", "u.strays() == 1", "u.strays() >= 1", stories},
 	{"unknown", "cancelled grant kept", machine, "Machine.passOn", "case r == nil, !n.rules().passes(e, r):\n\t\tm.release(e)", "case r == nil:\n\t\tm.rest(e)\n\tcase !n.rules().passes(e, r):\n\t\tm.release(e)", seeds},
 
-	{"health", "nobody is told", machine, "Machine.tick", "m.checkWaits()", "", seeds},
+	{"health", "nobody is told", machine, "Machine.tick", "range m.shards", "range m.shards[:0]", seeds},
 	{"health", "a server that fails fails requests for others", machine, "Machine.checkWaitsOn", "n.shard == shard && n.queue.head", "n.queue.head", stories},
 
 	{"a message is a hint", "wake-up during a try not remembered", machine, "Machine.wakeEntry", "ev.Message || ev.Confirmed || gap && e.phase", "gap && e.phase", stories},

@@ -162,7 +162,7 @@ func (m *Machine) checkBy(h *health, began time.Duration) {
 	}
 }
 
-// nextCheck returns when checkWaits has something to do, or Forever.
+// nextCheck returns when checkWaitsOn has something to do, or Forever.
 func (m *Machine) nextCheck() time.Duration {
 	at := Forever
 	if m.stats.Waiting > 0 || m.unlocks > 0 || m.closing && !m.closed {
@@ -183,13 +183,6 @@ func (m *Machine) trouble() error {
 		}
 	}
 	return nil
-}
-
-// checkWaits ends the waits that a failing server has kept for too long.
-func (m *Machine) checkWaits() {
-	for i := range m.shards {
-		m.checkWaitsOn(uint8(i))
-	}
 }
 
 // closeDue returns when a manager that is closing aborts if the server goes on failing: RetryTime

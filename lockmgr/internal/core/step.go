@@ -88,7 +88,9 @@ func (m *Machine) tick() {
 	for r := range m.waitEnds.due(m.now) {
 		m.failQueued(r, r.entry.of.about(ErrWaitTimeout))
 	}
-	m.checkWaits()
+	for i := range m.shards {
+		m.checkWaitsOn(uint8(i))
+	}
 	for n := range m.alarms.due(m.now) {
 		m.settle(n)
 	}
