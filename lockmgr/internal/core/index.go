@@ -71,16 +71,12 @@ func (n *name) hasRoom() bool { return len(n.details.extra) < mostEntries-1 }
 // have one more, and else returns nil.
 func (n *name) spare() *entry {
 	x := n.index()
-	if x == nil {
-		if n.entry.phase == idle {
-			return &n.entry
-		}
-		return nil
-	}
-	if last := len(x.idle) - 1; last >= 0 {
-		return x.idle[last]
-	}
-	if !n.hasRoom() {
+	switch {
+	case x == nil && n.entry.phase == idle:
+		return &n.entry
+	case x != nil && len(x.idle) > 0:
+		return x.idle[len(x.idle)-1]
+	case x == nil, !n.hasRoom():
 		return nil
 	}
 	c := n.makeDetails()
