@@ -65,14 +65,15 @@ func (m *Machine) doubt(e *entry) {
 // for permits try at once. A renewal that is wanted finds the record itself. lookBehind returns
 // when to call it again.
 func (m *Machine) lookBehind(e *entry) (again time.Duration) {
-	n := e.of
-	if n.queue.head == nil || n.sub != subNone || n.index() != nil || e.flight != 0 || e.upkeep().extend.want > 0 {
-		return Forever
-	}
-	if due := e.sent + m.cfg.PollMax; m.now < due {
+	n, due := e.of, e.sent+m.cfg.PollMax
+	switch {
+	case n.queue.head == nil, n.sub != subNone, n.index() != nil:
+	case e.flight != 0, e.upkeep().extend.want > 0: // a script finds the record
+	case m.now < due:
 		return due
+	default:
+		m.doubt(e)
 	}
-	m.doubt(e)
 	return Forever
 }
 
