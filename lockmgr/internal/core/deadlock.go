@@ -203,8 +203,8 @@ func (m *Machine) failYoungest(cycle []edge) {
 }
 
 // path returns a path of edges from one owner to another, without edges if there is none. The
-// request of the first edge is of the owner from. The hold of each edge is of the owner of the next edge's
-// request. The hold of the last edge is of the owner to.
+// request of the first edge is of the owner from. The hold of each edge is of the owner of the next
+// edge's request. The hold of the last edge is of the owner to.
 func (m *Machine) path(from, to uint64) []edge {
 	var path []edge
 	seen := map[uint64]bool{}

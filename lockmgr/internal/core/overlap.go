@@ -75,8 +75,8 @@ func (m *Machine) overlaps(n *name, of setsOf) iter.Seq[overlap] {
 	}
 }
 
-// otherKind returns an error if a request for n wants an item as another kind than another name that
-// is in use. One of the two names is a set.
+// otherKind returns an error if a request for n wants an item as another kind than another name
+// that is in use. One of the two names is a set.
 func (m *Machine) otherKind(n *name) error {
 	if len(m.sets) == 0 {
 		return nil

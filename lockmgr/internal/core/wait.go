@@ -80,8 +80,8 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 	}
 	// The event is for the answer to the script in flight: woken counts if the try is refused, if
 	// the transfer gives way, or if the release joins the line. A gap counts for a release, because
-	// the server may remove a position that nobody hears for. A confirmation closes the gap in which
-	// a message may have been missed, whether at the start or after a reconnection.
+	// the server may remove a position that nobody hears for. A confirmation closes the gap in
+	// which a message may have been missed, whether at the start or after a reconnection.
 	e.woken = e.woken || ev.Message || ev.Confirmed || gap && e.phase == releasing
 }
 
