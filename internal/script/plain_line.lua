@@ -164,17 +164,23 @@ local function joinBehind(key, want)
   return ok and joined and 2 or 1
 end
 
+-- serveAfter serves the line of a lock that owner has given up, and had alone. The manager of owner stands in no
+-- line: a late copy has joined.
+local function serveAfter(owner, key, free)
+  local line, manager = lineOf(key), string.match(owner, '^(.*):%d+$')
+  if redis.pcall('HEXISTS', line.wants, manager) == 1 then
+    pcall(remove, line, manager)
+  end
+  return serve(key, free)
+end
+
 -- released serves the line of a plain lock from which an owner was removed, and tells the clients that
 -- stand in no line. It returns what release.lua returns.
 local function released(key, channel, owner, want)
   local deleted = type(redis.pcall('DEL', key)) == 'number' -- any fields that are left are no holders
-  local line, manager = lineOf(key), string.match(owner, '^(.*):%d+$')
-  if redis.pcall('HEXISTS', line.wants, manager) == 1 then
-    pcall(remove, line, manager) -- the holder stands in no line: a late copy has joined
-  end
   local ok, turn, given = false, nil, false
   if deleted then
-    ok, turn, given = pcall(serve, key, whole)
+    ok, turn, given = pcall(serveAfter, owner, key, whole)
   end
   -- After a grant the lock is taken, and nobody needs to know.
   local reached = ok and given and 0 or publish(channel, ok and '00' or '000')

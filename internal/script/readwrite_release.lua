@@ -34,7 +34,9 @@ if not released then
   return false
 end
 local ok, turn, given = true, nil, nil
-if line then
+if line and wrote and ARGV[1] ~= 'force' then
+  ok, turn, given = pcall(line.serveAfter, ARGV[3], key)
+elseif line then
   ok, turn, given = pcall(line.serve, key)
 end
 if ARGV[1] == 'force' then

@@ -58,7 +58,7 @@ func Text(name string) string {
 		channels = "redisson_rwlock:"
 	}
 	line := "(function()\n" + read("messages") + read("line") + read("grant") + read("plain_line") +
-		"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend)()"
+		"return {enter = enter, stay = stay, depart = depart, refusal = refusal, serve = serve, serveAfter = serveAfter, wanted = wanted, yield = yield, joinBehind = joinBehind, released = released}\nend)()"
 	return "local channels = '" + channels + "'\n" + strings.ReplaceAll(text, "theLine()", line)
 }
 
