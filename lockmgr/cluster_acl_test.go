@@ -40,7 +40,8 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	other := must(lockmgr.Dial(opt, lockmgr.Options{Linger: -1, Anonymous: true}))(t)
 	moving := c.Movable(t, "app:moving-%d")
 	held := mustLock(t, m, moving)
-	c.BeginMove(t, moving).Migrate(moving)
+	move := c.BeginMove(t, moving)
+	move.Migrate(moving)
 	mustUnlock(t, held)
 	for _, name := range []string{"app:a", "app:b", "app:c", "app:d"} {
 		l := mustLock(t, m, name)
@@ -89,7 +90,11 @@ func TestCluster_LeastPrivilege(t *testing.T) {
 	grant("noasking", plain+" "+strings.ReplaceAll(more, "+asking", ""))
 	m = must(lockmgr.Dial(opt, lockmgr.Options{RetryTime: time.Second}))(t)
 	require.ErrorIs(t, errOf(m.TryLock(ctx, moving)), lockmgr.ErrPermission)
+	report, err := m.Check(ctx, "{"+moving+"}")
+	require.ErrorIs(t, err, lockmgr.ErrPermission)
+	require.False(t, slices.ContainsFunc(report.Missing, func(p lockmgr.Permission) bool { return p.Rule == "+exists" }), "%v", report)
 	mustClose(t, m)
+	move.Finish()
 
 	// With one address, the manager asks the server what it is.
 	opt.InitAddress, opt.Username = c.Addrs()[:1], "seed"

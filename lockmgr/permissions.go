@@ -151,8 +151,11 @@ func deniedRule(a wire.Answer, words []string, pattern string) string {
 	if f == nil || f.Kind != wire.Permission {
 		return ""
 	}
-	if !strings.Contains(f.Err.Error(), "run the") {
+	switch text := f.Err.Error(); {
+	case !strings.Contains(text, "run the"):
 		return pattern // denied for its key or channel
+	case strings.Contains(text, "'asking'"):
+		return "+asking" // the slot is being moved, and the command was sent after ASKING
 	}
 	command := strings.ToLower(words[0])
 	if slices.Contains([]string{"script", "pubsub", "memory"}, command) {
