@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,14 +16,11 @@ import (
 var clockSource string
 
 // StartSentinelApart is [StartSentinel] for one replica, whose wall clock is ahead of ours by some
-// seconds, or behind. The test is skipped if there is no C compiler, as it is without a server.
+// seconds, or behind. Without a C compiler the test is skipped, or fails, as without a server.
 func StartSentinelApart(t testing.TB, ahead int) *Watched {
 	t.Helper()
 	find(t)
-	compiler := cmp.Or(os.Getenv("CC"), "gcc")
-	if _, err := exec.LookPath(compiler); err != nil && os.Getenv(envRequire) != "1" {
-		t.Skip("redistest: no C compiler to build a clock with")
-	}
+	compiler := findCompiler(t, os.Stderr)
 	dir := t.TempDir()
 	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
 	if err := os.WriteFile(source, []byte(clockSource), 0o600); err != nil {
@@ -47,6 +45,20 @@ func StartSentinelApart(t testing.TB, ahead int) *Watched {
 		t.Fatalf("redistest: the clock of %s is not ahead by %d s: LD_PRELOAD does not act", servers[1].server.Binary, ahead)
 	}
 	return watch(t, servers)
+}
+
+// findCompiler returns a C compiler, or ends the test as find does without a server.
+func findCompiler(t testing.TB, w io.Writer) string {
+	t.Helper()
+	compiler := cmp.Or(os.Getenv("CC"), "gcc")
+	if _, err := exec.LookPath(compiler); err != nil {
+		if os.Getenv(envRequire) == "1" {
+			t.Fatalf("redistest: no C compiler, and %s=1 asks for one: %v", envRequire, err)
+		}
+		fmt.Fprintf(w, "\n*** NO C COMPILER: %s IS SKIPPED. INSTALL gcc, OR SET CC ***\n\n", t.Name())
+		t.Skip("SKIPPED: no C compiler; set CC to one, or " + envRequire + "=1 to fail instead")
+	}
+	return compiler
 }
 
 // clockNoise is the greatest difference of two readings of a clock at one time.
