@@ -33,7 +33,7 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 	parent := context.WithValue(context.Background(), key{}, "value")
 	for what, ended := range map[string]func(ctx context.Context) bool{
 		"Err":   func(ctx context.Context) bool { return ctx.Err() == context.Canceled },
-		"Cause": func(ctx context.Context) bool { return context.Cause(ctx) == ErrLeaseLost },
+		"Cause": func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLeaseLost) },
 		"Done": func(ctx context.Context) bool {
 			select {
 			case <-ctx.Done():
@@ -48,7 +48,7 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 		"a new child": func(ctx context.Context) bool {
 			child, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			return child.Err() == context.Canceled && context.Cause(child) == ErrLeaseLost
+			return child.Err() == context.Canceled && errors.Is(context.Cause(child), ErrLeaseLost)
 		},
 		"AfterFunc": func(ctx context.Context) bool {
 			done := make(chan struct{})
@@ -76,7 +76,7 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 			l.endLease()
 			require.True(t, ended(ctx))
 			require.Equal(t, context.Canceled, ctx.Err())
-			require.Equal(t, ErrLeaseLost, context.Cause(ctx))
+			require.ErrorIs(t, context.Cause(ctx), ErrLeaseLost)
 			require.Equal(t, "value", ctx.Value(key{}))
 			for _, child := range children {
 				require.Equal(t, context.Canceled, child.Err())
@@ -84,7 +84,7 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 			<-told
 			require.Equal(t, context.Canceled, l.Context(parent).Err(), "one that is made later")
 			l.ticket.hold().end(ErrLeaseLost) // the manager notices it now
-			require.Equal(t, ErrLeaseLost, context.Cause(l.Context(parent)))
+			require.ErrorIs(t, context.Cause(l.Context(parent)), ErrLeaseLost)
 			require.Zero(t, l.bound(), "nothing is kept for a lock that has ended")
 		})
 	}
@@ -129,7 +129,7 @@ func TestContext_ForgottenOnceItsParentEnded(t *testing.T) {
 	}
 	l.ticket.hold().end(ErrLeaseLost)
 	for _, c := range live {
-		require.Equal(t, ErrLeaseLost, context.Cause(c))
+		require.ErrorIs(t, context.Cause(c), ErrLeaseLost)
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 }

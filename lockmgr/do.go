@@ -42,12 +42,11 @@ func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx contex
 	if err != nil {
 		return err
 	}
-	inner := l.Context(ctx)
-	defer func() { failed = joined(failed, inner, m.finish(ctx, l)) }()
-	return fn(inner, l)
+	defer func() { failed = joined(l, failed, m.finish(ctx, l)) }()
+	return fn(l.Context(ctx), l)
 }
 
-// finish unlocks at the end of a Do. finish returns why the lock was lost before, or nil.
+// finish unlocks at the end of a Do. finish returns the loss if the lock was lost before, or nil.
 func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.options.RetryTime+m.options.CommandTimeout)
 	defer cancel()
@@ -55,29 +54,20 @@ func (m *Manager) finish(ctx context.Context, l *Lock) error {
 	if errors.Is(lost, ErrNotHeld) {
 		return nil // fn has unlocked it, and has the result
 	}
-	err := l.Unlock(ctx)
-	switch {
-	case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed):
+	if err := l.Unlock(ctx); errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) {
 		return err
-	case lost != nil:
-		return l.ticket.failed(opUnlock, 0, lost)
 	}
-	return nil
+	return lost
 }
 
-// joined returns the error of the function of a Do and the loss of the lock joined, or the only
-// error unchanged. inner is the context of the function. A function that returned the loss, as the
-// cause of inner, has told nothing else.
-func joined(failed error, inner context.Context, lost error) error {
+// joined returns the error of the function of a Do and the loss of the lock l joined, or the only
+// error unchanged. A function that returned the loss of l has told nothing else.
+func joined(l *Lock, failed, lost error) error {
+	told, ok := failed.(*LockError)
 	switch {
-	case failed == nil:
-		return lost
 	case lost == nil:
 		return failed
-	}
-	// The cause is compared with errors of this package first: == panics for some types of others.
-	cause := context.Cause(inner)
-	if (cause == errors.Unwrap(lost) || cause == ErrLeaseLost) && failed == cause {
+	case failed == nil, ok && told.Op == opHold && told.Name == l.Name():
 		return lost
 	}
 	return errors.Join(failed, lost)

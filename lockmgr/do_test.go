@@ -87,9 +87,14 @@ func TestDo_TellsTheLossOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, _ := w.manager(lockmgr.Options{})
 		for name, result := range map[string]func(cause error) error{
-			"the loss itself":      func(cause error) error { return cause },
-			"with words around":    func(cause error) error { return fmt.Errorf("working: %w", cause) },
-			"the loss of another":  func(error) error { return lockmgr.ErrLeaseLost },
+			"the loss itself":   func(cause error) error { return cause },
+			"with words around": func(cause error) error { return fmt.Errorf("working: %w", cause) },
+			"the loss of another": func(error) error {
+				return &lockmgr.LockError{Op: "hold", Name: "others", Err: lockmgr.ErrLeaseLost}
+			},
+			"another error of the lock": func(error) error {
+				return &lockmgr.LockError{Op: "lock", Name: "orders", Err: lockmgr.ErrNotAcquired}
+			},
 			"one not to compare":   func(cause error) error { return incomparable{cause} },
 			"the end of a context": func(error) error { return context.Canceled },
 		} {

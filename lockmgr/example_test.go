@@ -95,7 +95,7 @@ func ExampleNew() {
 	fmt.Println("keys left:", keys, err)
 	// Output:
 	// locked: true
-	// why it ended: lockmgr: manager closed
+	// why it ended: lockmgr: hold "orders:42": manager closed
 	// keys left: 0 <nil>
 }
 
@@ -313,7 +313,7 @@ func ExamplePermits() {
 	// free during one: 2
 	// done: true
 	// given back: true
-	// lockmgr: lease lost: a permit was given back by its ID, or removed
+	// lockmgr: hold "downloads": lease lost: a permit was given back by its ID, or removed
 }
 
 // The bound belongs to the hold: a holder that hangs loses its lock in the end, although its
@@ -330,7 +330,7 @@ func ExampleMaxHold() {
 	fmt.Println(lock.Err())
 	fmt.Println(errors.Is(lock.Unlock(ctx), lockmgr.ErrLeaseLost))
 	// Output:
-	// lockmgr: lease lost: its MaxHold is over
+	// lockmgr: hold "orders:42": lease lost: its MaxHold is over
 	// true
 }
 

@@ -66,12 +66,11 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 // term calls fn once, and returns the error that Do would return. lost reports whether the lock was
 // lost before fn returned, other than by Close.
 func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (lost bool, err error) {
-	inner := l.Context(ctx)
 	defer func() {
 		loss := m.finish(ctx, l)
-		lost, err = errors.Is(loss, ErrLeaseLost), joined(err, inner, loss)
+		lost, err = errors.Is(loss, ErrLeaseLost), joined(l, err, loss)
 	}()
-	return false, fn(inner, l)
+	return false, fn(l.Context(ctx), l)
 }
 
 // A Leader campaigns for a name in the background: see [Manager.Lead]. Any goroutine may call the

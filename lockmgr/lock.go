@@ -90,7 +90,7 @@ func (l *Lock) Lost() <-chan struct{} {
 }
 
 // Err returns nil while the lock is held, ErrNotHeld after the unlock, and otherwise why the lock
-// was lost: an error that matches ErrLeaseLost or ErrClosed.
+// was lost: a LockError that matches ErrLeaseLost or ErrClosed.
 func (l *Lock) Err() error {
 	over, lost := l.ticket.over.Load(), l.ticket.hold().lostErr()
 	switch {
@@ -99,7 +99,7 @@ func (l *Lock) Err() error {
 	case lost != nil:
 		return lost
 	case !l.Valid():
-		return ErrLeaseLost
+		return l.ticket.failed(opHold, 0, ErrLeaseLost)
 	}
 	return nil
 }
@@ -439,8 +439,12 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 	return t.failed(opLock, max(0, now-t.request.Asked), err)
 }
 
-// failed returns the error of an operation on the lock.
+// failed returns the error of an operation on the lock. If err is the loss of the hold, the error has
+// the reason of the loss.
 func (t *ticket) failed(op string, waited time.Duration, err error) *LockError {
+	if loss, ok := err.(*LockError); ok {
+		err = loss.Err
+	}
 	return &LockError{Op: op, Name: t.request.Name, Waited: waited, Err: err, set: t.request.Kind == core.Several}
 }
 

@@ -13,6 +13,7 @@ import (
 // The operations of a LockError.
 const (
 	opLock        = "lock"
+	opHold        = "hold"
 	opUnlock      = "unlock"
 	opExtend      = "extend"
 	opInspect     = "inspect"
@@ -23,12 +24,13 @@ const (
 )
 
 // A LockError records which operation on which lock failed, and why. Every error of a method that
-// takes or gives back a lock is a LockError. So is the error of a future of LockAsync or
-// UnlockAsync, except futures.ErrPending. Two errors are not: the error of the function given to
+// takes or gives back a lock is a LockError. So are the loss of a lock, which Lock.Err returns, and
+// the error of a future of LockAsync or UnlockAsync, except futures.ErrPending. Two errors are not: the error of the function given to
 // Manager.Do, and the error of an Await of futures.All or futures.Any whose context ended.
 type LockError struct {
-	// Op is "lock" (Lock, TryLock, LockAsync and the like for a Set or for Permits), "unlock",
-	// "extend", "inspect", "force unlock", "return permits", "limit permits" or "delete permits".
+	// Op is "lock" (Lock, TryLock, LockAsync and the like for a Set or for Permits), "hold" if a
+	// lock was lost, "unlock", "extend", "inspect", "force unlock", "return permits", "limit permits"
+	// or "delete permits".
 	Op string
 	// Name is the name of the lock. For a Set, Name has all names, quoted, with their sides.
 	Name string
