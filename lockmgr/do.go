@@ -1,6 +1,7 @@
 package lockmgr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -24,7 +25,7 @@ import (
 // is released first. fn may unlock early.
 func (m *Manager) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.Lock(ctx, name, opts...)
-	return m.do(ctx, l, err, fn)
+	return do(ctx, l, err, fn)
 }
 
 // DoValue is [Manager.Do] for a function that returns a value. DoValue returns the value of fn,
@@ -37,18 +38,29 @@ func DoValue[T any](ctx context.Context, m *Manager, name string, fn func(ctx co
 	return value, err
 }
 
-// do calls fn under a lock, and unlocks. If err is not nil, there is no lock, and do returns err.
-func (m *Manager) do(ctx context.Context, l *Lock, err error, fn func(ctx context.Context, l *Lock) error) (failed error) {
+// do is Lock.Do for a function that wants the lock. If err is not nil, there is no lock, and do
+// returns err.
+func do(ctx context.Context, l *Lock, err error, fn func(ctx context.Context, l *Lock) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { failed = joined(l, failed, m.finish(ctx, l)) }()
-	return fn(l.Context(ctx), l)
+	return l.Do(ctx, func(ctx context.Context) error { return fn(ctx, l) })
+}
+
+// Do calls fn with [Lock.Context], and unlocks. The error is that of [Manager.Do]. If the lock was
+// lost or unlocked before, fn is not called.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	if err := l.Err(); err != nil {
+		return cmp.Or(l.finish(ctx), error(l.ticket.failed(opHold, 0, err)))
+	}
+	defer func() { err = joined(l, err, l.finish(ctx)) }()
+	return fn(l.Context(ctx))
 }
 
 // finish unlocks at the end of a Do. finish returns the loss if the lock was lost before, or nil.
-func (m *Manager) finish(ctx context.Context, l *Lock) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.options.RetryTime+m.options.CommandTimeout)
+func (l *Lock) finish(ctx context.Context) error {
+	most := l.ticket.shell.options.RetryTime + l.ticket.shell.options.CommandTimeout
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
 	lost := l.Err()
 	if errors.Is(lost, ErrNotHeld) {

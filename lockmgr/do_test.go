@@ -59,6 +59,28 @@ func TestDo_ReturnsTheErrors(t *testing.T) {
 	awaitIdle(t, m)
 }
 
+// Lock.Do runs no function without the lock, and unlocks.
+func TestLockDo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		calls, failed := 0, errors.New("failed")
+		work := func(c context.Context) error {
+			calls++
+			require.True(t, lockmgr.FromContext(c).Valid())
+			return failed
+		}
+		l := mustAwait(t, m.LockAsync("orders"))
+		require.Equal(t, failed, l.Do(ctx, work))
+		requireLockError(t, l.Do(ctx, work), "hold", "orders", lockmgr.ErrNotHeld)
+		l = mustLock(t, m, "orders", lockmgr.FixedLease(second))
+		<-l.Lost()
+		requireLockError(t, l.Do(ctx, work), "unlock", "orders", lockmgr.ErrLeaseLost)
+		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
+		require.Equal(t, 1, calls)
+		awaitIdle(t, m)
+	})
+}
+
 // The error of Do matches the loss of the lock, whatever fn returned.
 func TestDo_TellsTheLoss(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {

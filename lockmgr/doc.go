@@ -17,7 +17,7 @@
 //	f := mgr.LockAsync("orders:42")
 //	select {
 //	case <-f.Done():
-//		lock, err := f.Result() // then, as after Lock: lock.Unlock
+//		lock, err := f.Result() // then, as after Lock: lock.Do, or lock.Unlock
 //		...
 //	case <-time.After(time.Second):
 //		f.Cancel() // a lock that nobody has taken from f is given back

@@ -67,7 +67,7 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 // lost before fn returned, other than by Close.
 func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (lost bool, err error) {
 	defer func() {
-		loss := m.finish(ctx, l)
+		loss := l.finish(ctx)
 		lost, err = errors.Is(loss, ErrLeaseLost), joined(l, err, loss)
 	}()
 	return false, fn(l.Context(ctx), l)

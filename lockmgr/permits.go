@@ -91,7 +91,7 @@ func (p Permits) TryAcquire(ctx context.Context, n int, opts ...LockOption) (*Lo
 // [Manager.Do].
 func (p Permits) Do(ctx context.Context, n int, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := p.Acquire(ctx, n, opts...)
-	return p.manager.do(ctx, l, err, fn)
+	return do(ctx, l, err, fn)
 }
 
 // wish returns the wish of a call for n permits.

@@ -78,7 +78,7 @@ func (m *Manager) TryLockAll(ctx context.Context, s Set, opts ...LockOption) (*L
 // for a name of the set waits for fn itself, and no deadlock is seen, unless ctx has an owner.
 func (m *Manager) DoAll(ctx context.Context, s Set, fn func(ctx context.Context, l *Lock) error, opts ...LockOption) error {
 	l, err := m.LockAll(ctx, s, opts...)
-	return m.do(ctx, l, err, fn)
+	return do(ctx, l, err, fn)
 }
 
 // wishAll returns the wish of a call for a set.

@@ -35,8 +35,7 @@ func chooseFair(ctx context.Context, mgr *lockmgr.Manager, name string, work sim
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock(context.WithoutCancel(ctx))
-	return work(lock.Context(ctx))
+	return lock.Do(ctx, work)
 	// end
 }
 
@@ -127,8 +126,7 @@ func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock(context.WithoutCancel(ctx)) // the name stays taken for the rest of the ten minutes
-	if err := work(lock.Context(ctx)); err != nil {
+	if err := lock.Do(ctx, work); err != nil { // the name stays taken for the rest of the ten minutes
 		return err
 	}
 	return send(lock.HolderID(), lock.Token())
@@ -141,11 +139,12 @@ func chooseTakeOver(ctx context.Context, mgr *lockmgr.Manager, work simple, hold
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock(context.WithoutCancel(ctx))
-	if lock.Token() != token+1 {
-		return errStale // others may have had the lock in between: look at the order before you go on
-	}
-	return work(lock.Context(ctx))
+	return lock.Do(ctx, func(ctx context.Context) error {
+		if lock.Token() != token+1 {
+			return errStale // others may have had the lock in between: look at the order before you go on
+		}
+		return work(ctx)
+	})
 	// end
 }
 

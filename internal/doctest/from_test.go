@@ -20,8 +20,7 @@ func fromRedsync(ctx context.Context, mgr *lockmgr.Manager, name string, work si
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock(context.WithoutCancel(ctx))
-	return work(lock.Context(ctx)) // ends when the lock is lost; nothing to extend
+	return lock.Do(ctx, work) // the context of work ends when the lock is lost; nothing to extend
 	// end
 }
 
@@ -48,8 +47,7 @@ func fromRedislock(ctx context.Context, mgr *lockmgr.Manager, name string, work 
 	} else if err != nil {
 		return err
 	}
-	defer lock.Unlock(context.WithoutCancel(ctx))
-	return work(lock.Context(ctx)) // ends when the lock is lost; nothing to refresh
+	return lock.Do(ctx, work) // the context of work ends when the lock is lost; nothing to refresh
 	// end
 }
 
@@ -61,8 +59,7 @@ func fromRedisson(ctx context.Context, mgr *lockmgr.Manager, name string, work s
 	} else if err != nil {
 		return err
 	}
-	defer lock.Unlock(context.WithoutCancel(ctx))
-	return work(lock.Context(ctx)) // ends when the lock is lost
+	return lock.Do(ctx, work) // the context of work ends when the lock is lost
 	// end
 }
 

@@ -80,8 +80,7 @@ func lock(ctx context.Context, mgr *lockmgr.Manager, name string, work func(cont
 		if err != nil {
 			return err // ErrWaitTimeout, or why the server can't be used
 		}
-		defer lock.Unlock(context.Background())
-		return work(lock.Context(ctx))
+		return lock.Do(ctx, work) // unlocks, too
 	case <-ctx.Done():
 		f.Cancel() // a lock that comes too late is given back
 		return ctx.Err()
