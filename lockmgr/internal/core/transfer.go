@@ -197,9 +197,6 @@ func (m *Machine) transferFailed(e *entry, r *Reply) {
 	if !forTokens {
 		m.failImpatient(n, r.Err)
 	}
-	if e.phase == passing && r.Final { // no transfer will report others
-		n.details.run.others = true
-	}
 	m.failWith(e, r)
 	if r.Final && !forTokens && n.queue.head != nil {
 		m.passRefused(e)
