@@ -39,6 +39,9 @@ func TestNew_ClusterWithoutSlots(t *testing.T) {
 	defer client.Close()
 	faults.Do(t, s, "CLUSTER", "DELSLOTSRANGE", "0", "16383")
 	require.ErrorIs(t, errOf(lockmgr.New(client, lockmgr.Options{})), lockmgr.ErrUnavailable)
+	err := errOf(lockmgr.DialURL("redis://"+s.Addr(), lockmgr.Options{}))
+	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
+	require.ErrorContains(t, err, "do the masters of the cluster have slots?")
 	s.Kill()
 	require.ErrorIs(t, errOf(lockmgr.New(client, lockmgr.Options{})), lockmgr.ErrUnavailable)
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -33,7 +32,7 @@ func (n *Nodes) Layout(ctx context.Context) ([]wire.Shard, error) {
 	n.mu.Lock()
 	known := n.layout
 	n.mu.Unlock()
-	s := survey{known: known, err: errors.New("the client knows no node of the cluster")}
+	s := survey{known: known, err: wire.ErrNoNode}
 	answer := n.askAll(ctx, &s)
 	other := most(s.others)
 	switch {

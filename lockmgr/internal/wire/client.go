@@ -319,6 +319,9 @@ var errNoAnswer = errors.New("no answer within the command time-out")
 // errNoGreeting replaces the error of a context that the client made: see errNoAnswer.
 var errNoGreeting = errors.New("no answer to the first commands of a connection")
 
+// ErrNoNode is the error of a client that has found a cluster, and no master with slots.
+var ErrNoNode = errors.New("the client knows no node of the cluster")
+
 // A CredentialsError is the error of the function that gives the credentials of a new connection.
 type CredentialsError struct{ Err error }
 
@@ -363,6 +366,8 @@ func DialFailure(err error) *Failure {
 		hint, err = "is the server stopped, and does it expect TLS or none as the client does?", errNoGreeting
 	case refusesTLS(err):
 		hint = hintRefusesTLS
+	case errors.Is(err, ErrNoNode):
+		hint = "do the masters of the cluster have slots?"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "is a server listening there?"
 	case errors.As(err, &untrusted):
