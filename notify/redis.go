@@ -76,9 +76,7 @@ func (d *redisDialer) run(c *dedication) {
 	}
 	d.mu.Lock()
 	unwanted := d.abandoned == c
-	if unwanted {
-		d.abandoned = nil
-	}
+	d.abandoned = nil
 	c.conn, c.err = conn, err
 	d.mu.Unlock()
 	close(c.done)

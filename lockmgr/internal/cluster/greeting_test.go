@@ -107,6 +107,8 @@ func TestNodes_GreetingOutlivesACaller(t *testing.T) {
 		n.Close()
 		all.Wait()
 		require.Zero(t, time.Since(begin))
+		_, err := n.Node("a:1").(node).Dedicate()
+		require.ErrorIs(t, err, rueidis.ErrClosing)
 	})
 }
 

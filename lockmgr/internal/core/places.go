@@ -146,10 +146,8 @@ func (p *places) fill(m *Machine, e *entry, op *Op, spare *PlaceOp) {
 	op.PlaceOp = x
 	*x = PlaceOp{Join: x.Join[:0], Leave: append(x.Leave[:0], p.leaving[:min(len(p.leaving), mostMoved)]...), Life: m.cfg.PlaceTime}
 	x.Tell = op.Verb != VerbAcquire && p.passed
-	if x.Secret = m.cfg.GrantSecret; x.Secret != "" {
-		x.GrantLease = min(m.cfg.GrantLease, m.cfg.Lease)
-		x.Fenced = n.queue.head != nil && n.queue.head.Fenced
-	}
+	x.Secret, x.GrantLease = m.cfg.GrantSecret, min(m.cfg.GrantLease, m.cfg.Lease)
+	x.Fenced = n.queue.head != nil && n.queue.head.Fenced
 	if op.Verb != VerbRelease {
 		x.Join = m.join(n, x.Join)
 		x.Pass = e.hold == nil
