@@ -10,11 +10,11 @@ import (
 //
 // fn gets the lock and a context that ends with ctx, or when the lock is lost. A context that ends
 // the wait but not fn is an option: [WaitContext]. If the lock cannot be had, fn is not called and
-// Do returns the error of [Manager.Lock]. Otherwise Do returns the error of fn unchanged, so only
-// fn itself can tell that fn ran: let fn set a variable. If the lock was lost before fn returned,
-// the error also matches ErrLeaseLost, or ErrClosed if the manager was closed: the work of fn may
-// have met another holder. Test for these two first. If fn returns the loss, as the cause of its
-// context, Do reports the loss once.
+// Do returns the error of [Manager.Lock]. Nor is fn called if ctx has ended by then. Otherwise Do
+// returns the error of fn unchanged, so only fn itself can tell that fn ran: let fn set a variable.
+// If the lock was lost before fn returned, the error also matches ErrLeaseLost, or ErrClosed if the
+// manager was closed: the work of fn may have met another holder. Test for these two first. If fn
+// returns the loss, as the cause of its context, Do reports the loss once.
 //
 // The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
 // deadlock is seen, unless ctx has an owner: see [WithOwner].
@@ -48,12 +48,15 @@ func do(ctx context.Context, l *Lock, err error, fn func(ctx context.Context, l 
 }
 
 // Do calls fn with [Lock.Context], and unlocks. The error is that of [Manager.Do]. If the lock was
-// lost or unlocked before, fn is not called.
+// lost or unlocked before, or ctx has ended, fn is not called.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	if err := l.Err(); err != nil {
 		return cmp.Or(l.finish(ctx), error(l.ticket.failed(opHold, 0, err)))
 	}
 	defer func() { err = joined(l, err, l.finish(ctx)) }()
+	if ctx.Err() != nil {
+		return l.ticket.failed(opHold, 0, contextError(ctx))
+	}
 	return fn(l.Context(ctx))
 }
 

@@ -119,7 +119,7 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// Temporary reports whether the same call may succeed later although the caller changes nothing:
+// Temporary reports whether the same request may succeed later although the caller changes nothing:
 // the lock was held by another owner, or the server or the manager could not serve the request just
 // then. A caller should wait a moment before the next try. Temporary is false for a nil error, for
 // a cancelled future, and for a context that had ended before the call.

@@ -59,7 +59,9 @@ func TestError_NamesItsLockOnce(t *testing.T) {
 	f.Cancel()
 	requireLockError(t, errOf(f.Result()), "lock", name, lockmgr.ErrCanceled)
 	second := mustLock(t, m, "second")
-	requireLockError(t, errOf(m.Lock(ctx, "third")), "lock", "third", lockmgr.ErrOverloaded)
+	err = errOf(m.Lock(ctx, "third"))
+	requireLockError(t, err, "lock", "third", lockmgr.ErrOverloaded)
+	require.ErrorContains(t, err, "MaxLocks is 2")
 
 	mustAwait(t, held.UnlockAsync())
 	requireLockError(t, held.Unlock(ctx), "unlock", name, lockmgr.ErrNotHeld)

@@ -163,7 +163,7 @@ func (m *Manager) ask(w wish) (*futures.Future[*Lock], error) {
 	}
 	if m.pending.Add(1) > int64(m.options.MaxWaiters) {
 		m.pending.Add(-1)
-		return nil, fmt.Errorf("%w: %d requests are pending", ErrOverloaded, m.options.MaxWaiters)
+		return nil, fmt.Errorf("%w: MaxWaiters is %d", ErrOverloaded, m.options.MaxWaiters)
 	}
 	l := &Lock{ticket: ticket{shell: &m.shell}}
 	t := &l.ticket

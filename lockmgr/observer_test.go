@@ -170,6 +170,13 @@ func TestEvent_TellsTimesAndContexts(t *testing.T) {
 		require.InDelta(t, second, lost.Held, float64(20*milli))
 		require.Equal(t, "b", lost.Name)
 
+		// A reader that joins another.
+		reader := mustLock(t, m, "r", lockmgr.Shared())
+		require.False(t, last[lockmgr.EventGranted](t, seen).Passed)
+		mustUnlock(t, mustLock(t, m, "r", lockmgr.Shared()))
+		require.True(t, last[lockmgr.EventGranted](t, seen).Passed)
+		mustUnlock(t, reader)
+
 		// A server that does not answer.
 		net.hush()
 		require.ErrorIs(t, errOf(m.TryLock(ctx, "c")), lockmgr.ErrUnavailable)

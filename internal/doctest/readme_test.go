@@ -129,7 +129,7 @@ func TestReadme_UnderLoad(t *testing.T) {
 					// From 10 µs to 1 s, so that some are granted and some leave at any speed of the machine.
 					ctx, leave := context.WithTimeout(ctx, time.Duration(float64(time.Second)*math.Pow(10, -5*rand.Float64())))
 					err := lock(ctx, mgr, fmt.Sprint("name:", i%names), func(context.Context) error { worked.Add(1); return nil }, clock{time.Minute})
-					if leave(); err == context.DeadlineExceeded {
+					if leave(); errors.Is(err, context.DeadlineExceeded) {
 						busy.Add(1)
 					} else if err != nil {
 						return err

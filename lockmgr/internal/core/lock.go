@@ -1,5 +1,7 @@
 package core
 
+import "fmt"
+
 // request handles a new request. items are the items of a set, or nil. limit is the limit of
 // permits.
 func (m *Machine) request(r *Request, items []Item, limit int64) {
@@ -10,7 +12,7 @@ func (m *Machine) request(r *Request, items []Item, limit int64) {
 	n := m.lookup(r.Name, items)
 	switch {
 	case n == nil:
-		m.fail(r, ErrOverloaded)
+		m.fail(r, fmt.Errorf("%w: MaxLocks is %d", ErrOverloaded, m.cfg.MaxLocks))
 		return
 	case n.kind != r.Kind && !m.turnInto(n, r.Kind):
 		m.fail(r, ErrKind)

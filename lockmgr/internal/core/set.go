@@ -64,7 +64,7 @@ func (n *name) channel(ev Wake) string {
 // of the item that refused the last try may.
 func (n *name) worthTrying(ev Wake) bool {
 	s := n.set()
-	return ev.Message && (s == nil || s.refusedBy == 0 || s.refusedBy == ev.Item)
+	return ev.Message && (s == nil || s.refusedBy == ev.Item)
 }
 
 // about returns err with the item of a set for which the last try was refused.

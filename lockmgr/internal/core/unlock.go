@@ -52,9 +52,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	if !e.of.hasDetails() {
 		return
 	}
-	if r := e.upkeep().upgrade; r != nil && r.Owner() == h.Request.Owner() {
-		m.failUpgrade(e, ErrNotAcquired)
-	}
+	m.failUpgrade(e, ErrNotAcquired) // the owner of an upgrade has the only hold
 	m.answerProlongations(e, func(p *Prolongation) bool { return p.Request.Hold == h }, err)
 	m.holdOver(e, h)
 	if x := &e.upkeep().extend; e.hold == nil {
