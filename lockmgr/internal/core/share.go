@@ -32,7 +32,7 @@ func (m *Machine) admit(e *entry) (again time.Duration) {
 		r.Passed = true
 		m.grant(e, r)
 	}
-	if n.queue.head != nil && n.index() == nil {
+	if n.index() == nil {
 		m.failImpatient(n, ErrNotAcquired) // the requests that are left would have to wait for an unlock
 	}
 	return Forever
