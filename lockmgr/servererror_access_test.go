@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -334,6 +335,57 @@ func TestUnlock_DeleteDenied(t *testing.T) {
 		}
 	}
 	awaitAtRest(t, m)
+}
+
+// Whichever rule is missing, a request for a lock of any kind, and each method that changes or shows
+// one, works or says that the permission is missing. None takes the refusal for another trouble.
+func TestServerError_EachMissingRule(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rules := slices.Compact(slices.Sorted(strings.FieldsSeq(allPrivilege)))
+	rules = slices.DeleteFunc(rules, func(rule string) bool { return rule == "-@all" || rule == "resetchannels" })
+	for i, missing := range rules {
+		t.Run(missing, func(t *testing.T) {
+			user := fmt.Sprint("user", i)
+			setUser(t, s, user, append([]string{"-@all", "resetchannels"}, slices.Delete(slices.Clone(rules), i, i+1)...)...)
+			opt := rueidis.ClientOption{InitAddress: []string{s.Addr()}, Username: user, Password: secret}
+			m := dialOption(t, opt, lockmgr.Options{})
+			may := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					require.ErrorIs(t, err, lockmgr.ErrPermission, what)
+				}
+			}
+			name := func(what string) string { return fmt.Sprint("app:", what, i) }
+			locked := func(what string, l *lockmgr.Lock, err error) {
+				t.Helper()
+				if may(what, err); err == nil {
+					may(what, l.Unlock(faults.Patient(t)))
+				}
+			}
+			for what, opts := range map[string][]lockmgr.LockOption{
+				"plain": nil, "kept": {lockmgr.KeepFor(lockmgr.MinLease), lockmgr.TakeOver("a:1")},
+				"fair": {lockmgr.Fair(), lockmgr.Fenced()}, "read": {lockmgr.Shared(), lockmgr.Fenced()},
+				"write": {lockmgr.Exclusive()}, "fenced": {lockmgr.Fenced()},
+			} {
+				l, err := m.TryLock(faults.Patient(t), name(what), opts...)
+				locked(what, l, err)
+			}
+			set := lockmgr.Set{Names: []string{name("s")}, Shared: []string{name("t")}, Exclusive: []string{name("u")}}
+			l, err := m.TryLockAll(faults.Patient(t), set)
+			locked("set", l, err)
+			permits := m.Permits(name("permits"), 3)
+			l, err = permits.Acquire(faults.Patient(t), 2)
+			locked("permits", l, err)
+			may("SetLimit", permits.SetLimit(faults.Patient(t), 4))
+			may("AddLimit", errOf(permits.AddLimit(faults.Patient(t), 1)))
+			may("Return", errOf(permits.Return(faults.Patient(t), strings.Repeat("0", 32))))
+			may("Delete", errOf(permits.Delete(faults.Patient(t))))
+			may("Inspect of permits", errOf(permits.Inspect(faults.Patient(t))))
+			may("Inspect", errOf(m.Inspect(faults.Patient(t), name("plain"))))
+			may("ForceUnlock", errOf(m.ForceUnlock(faults.Patient(t), name("plain"))))
+		})
+	}
 }
 
 // leastPrivilege has the rules that a user needs for locks whose names begin with "app:". The
