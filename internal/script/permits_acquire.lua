@@ -49,7 +49,7 @@ local function acquire(counter, taken, first)
   -- Reads come first: a key of another type fails before anything is written.
   local free = redis.pcall('GET', counter)
   if type(free) == 'table' then
-    if type(redis.pcall('HLEN', counter)) == 'number' then
+    if string.find(free.err, 'WRONGTYPE', 1, true) and type(redis.pcall('HLEN', counter)) == 'number' then
       return {-1}
     end
     return free
