@@ -165,6 +165,34 @@ func TestLeader(t *testing.T) {
 	})
 }
 
+// From the call of Resign on, and from the end of the campaign's context on, a Leader does not lead,
+// even if the campaign has not noticed yet.
+func TestLeader_LeadsNoLongerThanItsCampaign(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{})
+		over, end := context.WithCancel(ctx)
+		end()
+		for range 200 {
+			campaign, stop := context.WithCancel(ctx)
+			l := m.CampaignFor(campaign, "leader")
+			synctest.Wait()
+			require.True(t, l.IsLeader())
+			if stop(); l.IsLeader() || l.Term() != 0 {
+				t.Fatal("a leader without a campaign")
+			}
+			<-l.Done()
+
+			l = m.CampaignFor(ctx, "leader")
+			synctest.Wait()
+			require.True(t, l.IsLeader())
+			if l.Resign(over); l.IsLeader() || l.Term() != 0 {
+				t.Fatal("a leader that has resigned")
+			}
+			<-l.Done()
+		}
+	})
+}
+
 // A job that asks a ledger first runs once, whatever the server does meanwhile: see once per interval
 // in docs/choosing.md. Leases are of 30 s.
 func TestLead_WithALedger(t *testing.T) {
