@@ -94,7 +94,7 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 func TestLeader_NeverLate(t *testing.T) {
 	held := heldLock()
 	held.ticket.request.Hold.Token = 7
-	var l Leader
+	l := Leader{ctx: context.Background()}
 	l.held.Store(held)
 	require.True(t, l.IsLeader())
 	require.EqualValues(t, 7, l.Term())

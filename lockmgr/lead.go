@@ -78,7 +78,8 @@ func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context
 type Leader struct {
 	held    atomic.Pointer[Lock]
 	done    chan struct{}
-	err     error // written before done is closed
+	err     error           // written before done is closed
+	ctx     context.Context // of the campaign, ended by stop
 	stop    context.CancelFunc
 	changes chan LeaderChange // only the campaign sends
 }
@@ -94,7 +95,7 @@ type LeaderChange struct {
 // or with [Leader.Resign], and so does the goroutine of the campaign.
 func (m *Manager) CampaignFor(ctx context.Context, name string, opts ...LockOption) *Leader {
 	ctx, stop := context.WithCancel(ctx)
-	l := &Leader{done: make(chan struct{}), stop: stop, changes: make(chan LeaderChange, 1)}
+	l := &Leader{done: make(chan struct{}), ctx: ctx, stop: stop, changes: make(chan LeaderChange, 1)}
 	go func() {
 		defer close(l.done)
 		defer stop()
@@ -123,18 +124,25 @@ func (l *Leader) tell(c LeaderChange) {
 }
 
 // IsLeader reports whether this process leads. IsLeader does no I/O, and is never late: IsLeader is
-// false as soon as the lease of the leadership is over, whether or not anybody has noticed.
-func (l *Leader) IsLeader() bool {
-	held := l.held.Load()
-	return held != nil && held.Valid()
-}
+// false as soon as the lease of the leadership is over, the context of the campaign has ended, or
+// [Leader.Resign] is called, whether or not anybody has noticed.
+func (l *Leader) IsLeader() bool { return l.leads() != nil }
 
 // Term returns the fencing token of the present leadership, or zero if the process does not lead.
 func (l *Leader) Term() int64 {
-	if held := l.held.Load(); held != nil && held.Valid() {
+	if held := l.leads(); held != nil {
 		return held.Token()
 	}
 	return 0
+}
+
+// leads returns the lock of the present leadership, or nil.
+func (l *Leader) leads() *Lock {
+	held := l.held.Load()
+	if held == nil || l.ctx.Err() != nil || !held.Valid() {
+		return nil
+	}
+	return held
 }
 
 // Changes returns a channel with the newest unreceived change. The channel is for a single reader.
