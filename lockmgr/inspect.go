@@ -227,8 +227,9 @@ func (m *Manager) ForceUnlock(ctx context.Context, name string) (bool, error) {
 
 // ForceUnlockHolders removes a lock as [Manager.ForceUnlock] does, but only from the holders with
 // the given IDs: see [Lock.HolderID] and Owner of [Holder]. Other readers, and a holder that has
-// the lock by now, keep the lock. ForceUnlockHolders reports whether anything was removed. The
-// error matches ErrInvalidOption if there is no ID.
+// the lock by now, keep the lock. A hold that has ended, and that KeepFor keeps, is removed only by
+// its Owner of [Holder]. ForceUnlockHolders reports whether anything was removed. The error matches
+// ErrInvalidOption if there is no ID.
 //
 // The server learns of a handoff in memory up to 16 ms and a round trip late. Until then the server
 // knows the lock by the ID of the hold before. The old ID removes the lock, and the new ID does
