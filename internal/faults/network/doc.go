@@ -27,7 +27,6 @@
 //	renewals    replies that are slow, come twice or when it is too late
 //	tls         certificates that are wrong or expired, handshakes that hang
 //	secrets     what errors and logs contain then
-//	shapes      replies that no script gives
 //
 // # Flags
 //
