@@ -20,15 +20,18 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// hostileText has what a terminal obeys, what turns text round, and what is no text.
-const hostileText = "x\x1b[2J\x7f\u0085\u009b31m\u202e\u2066\u200f\xff\x9b\ty"
+// hostileText has what a terminal obeys, what turns text round, what is no text, and what looks like
+// another line.
+const hostileText = "x\x1b[2J\x7f\u0085\u009b31m\u202e\u2066\u200f\xff\x9b\ty\r\nlevel=ERROR msg=forged\x00"
 
-// requireClean fails if a text has a character that can't be shown, except for line ends.
+// requireClean fails if a text has a character that can't be shown, except for line ends, or a line
+// that hostileText begins.
 func requireClean(t *testing.T, what, text string) {
 	t.Helper()
 	odd := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	require.Falsef(t, strings.ContainsFunc(text, odd), "%s: %q", what, text)
 	require.Equal(t, text, strings.ToValidUTF8(text, "?"), what)
+	require.NotContains(t, text, "\nlevel", what)
 }
 
 // hostileServer answers to each command with an error in words that it chooses.
@@ -45,7 +48,7 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 		Logger:  slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Process: lockmgr.Process{Program: strings.ToValidUTF8(hostileText, "?"), Host: strings.ToValidUTF8(hostileText, "?")},
 	}))(t)
-	faults.CloseAtEnd(t, m)
+	t.Cleanup(func() { _ = m.Close(ctx) })
 	c := faults.Patient(t)
 	errs := map[string]error{}
 
@@ -111,7 +114,13 @@ func TestTexts_OfOthersAreClean(t *testing.T) {
 		requireClean(t, what, fmt.Sprintf("%+v", err))
 		t.Logf("%s: %v", what, err)
 	}
-	mustClose(t, m)
-	require.NotEmpty(t, lines.String())
+
+	// A release that is refused.
+	mustLock(t, m, name+"kept")
+	faults.Do(t, s, "ACL", "SETUSER", "default", "-hdel")
+	requireClean(t, "close", m.Close(c).Error())
+	for _, line := range []string{"commands fail", "lock lost", "release not confirmed"} {
+		require.Contains(t, lines.String(), line)
+	}
 	requireClean(t, "log", lines.String())
 }

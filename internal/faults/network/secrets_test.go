@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,61 +102,4 @@ func TestLog_PasswordsAreNeverTold(t *testing.T) {
 		require.NotContains(t, said, "another", "nor what nobody told it")
 	}
 	require.Greater(t, len(told), 5)
-}
-
-// Names come from users. One that holds line ends, quotes or escapes stays one value of one line.
-func TestName_CanForgeNoLogLine(t *testing.T) {
-	s, p := startProxied(t)
-	name := "a\nlevel=ERROR msg=forged name=x\r\n{\"msg\":\"forged\"}\" \x1b[31m\x00\u2028 \xff"
-	var out log
-	m := dial(t, p.Addr(), lockmgr.Options{
-		Lease: lease, CommandTimeout: timeout, RetryTime: time.Second, Linger: -1,
-		Logger: slog.New(slog.NewTextHandler(&out, logAll)),
-	})
-	other := dial(t, s.Addr(), lockmgr.Options{})
-	theirs := faults.Take(t, other, name+" theirs")
-	f := m.LockAsync(name + " theirs")
-	faults.AwaitSubscribed(t, s, name+" theirs", 1)
-	l := take(t, m, name)
-
-	// It is refused, the connection breaks, commands fail, the lock is lost, and its release is
-	// given up.
-	faults.Do(t, s, "SET", name+" taken", "x")
-	var errs []error
-	var err error
-	require.Eventually(t, func() bool {
-		_, err = m.Lock(faults.Patient(t), name+" taken")
-		return errors.Is(err, lockmgr.ErrWrongType)
-	}, faults.Patience, time.Millisecond)
-	errs = append(errs, err)
-	gone := take(t, m, name+" gone")
-	p.On(faultproxy.Command("EVALSHA", "EVAL", "SUBSCRIBE")).CutBefore()
-	p.Cut()
-	errs = append(errs, gone.Unlock(faults.Patient(t)))
-	faults.AwaitLost(t, l)
-	errs = append(errs, l.Err(), l.Unlock(faults.Patient(t)))
-	_, err = f.Await(faults.Patient(t))
-	require.ErrorIs(t, err, lockmgr.ErrUnavailable)
-	errs = append(errs, err)
-	_, err = m.Lock(faults.Patient(t), "unbalanced {\n")
-	require.ErrorIs(t, err, lockmgr.ErrInvalidName)
-	errs = append(errs, err)
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "release not confirmed") }, faults.Patience, 5*time.Millisecond)
-	faults.Release(t, theirs)
-	p.Heal()
-
-	for _, err := range errs {
-		if err != nil {
-			require.NotRegexp(t, "[\x00-\x1f]", err.Error(), "errors are printed, too")
-		}
-	}
-	text := out.String()
-	for _, want := range []string{"lock lost", "commands fail", "release not confirmed"} {
-		require.Contains(t, text, want)
-	}
-	begin := regexp.MustCompile(`^time=\S+ level=(DEBUG|INFO|WARN|ERROR) msg=`)
-	for line := range strings.Lines(text) {
-		require.Regexp(t, begin, line)
-		require.NotRegexp(t, "[\x00-\x09\x0b-\x1f]", line)
-	}
 }
