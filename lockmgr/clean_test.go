@@ -22,7 +22,7 @@ import (
 
 // hostileText has what a terminal obeys, what turns text round, what is no text, and what looks like
 // another line.
-const hostileText = "x\x1b[2J\x7f\u0085\u009b31m\u202e\u2066\u200f\xff\x9b\ty\r\nlevel=ERROR msg=forged\x00"
+const hostileText = "X\x1b[2J\x7f\u0085\u009b31m\u202e\u2066\u200f\xff\x9b\ty\r\nlevel=ERROR msg=forged\x00"
 
 // requireClean fails if a text has a character that can't be shown, except for line ends, or a line
 // that hostileText begins.
@@ -36,7 +36,9 @@ func requireClean(t *testing.T, what, text string) {
 
 // hostileServer answers to each command with an error in words that it chooses.
 func hostileServer(t *testing.T, words string) string {
-	return rawServer(t, func(c net.Conn) { resp.Serve(c, func([]string) string { return "-" + words + "\r\n" }) })
+	return rawServer(t, func(c net.Conn) {
+		resp.Serve(c, func([]string) string { return "-" + strings.ReplaceAll(words, "\r\n", " ") + "\r\n" })
+	})
 }
 
 // Whatever names, records and a server say, all that the library writes for a person can be shown.

@@ -57,7 +57,7 @@ var allChannels = []lockmgr.Channels{lockmgr.ShardedChannels, lockmgr.ClassicCha
 func TestCluster_EveryKind(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
-	for _, key := range []string{"a", "{a}b", "a{b}c{d}", "{}a", "a{", "a}", "é\x00", strings.Repeat("x", 300)} {
+	for _, key := range []string{"a", "{a}b", "a{b}c{d}", "{}a", "a{", "a}", "a{}{b}", "a{{b}}c", "}a{", "é\x00", strings.Repeat("x", 300)} {
 		require.Equal(t, faults.Do(t, c.Nodes[0], "CLUSTER", "KEYSLOT", key), strconv.Itoa(wires.SlotOf(key)), key)
 	}
 	for _, channels := range allChannels {

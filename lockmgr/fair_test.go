@@ -259,28 +259,44 @@ func TestFair_LongWait(t *testing.T) {
 	})
 }
 
-// The places of a manager that has died delay those behind them for five seconds, and for one poll
-// more.
+// The places of a manager that has died, or whose process is stopped, delay those behind them for
+// five seconds, and for one poll more. When the manager goes on, its requests join again, and each
+// is served once.
 func TestFair_DeadManager(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T, w *scene) {
-		m, _ := w.manager(lockmgr.Options{})
-		dead, network := w.manager(lockmgr.Options{})
-		l := mustLock(t, m, "f", lockmgr.Fair())
-		for range 5 {
-			_ = dead.LockAsync("f", lockmgr.Fair())
-		}
-		synctest.Wait()
-		behind := m.LockAsync("f", lockmgr.Fair())
-		synctest.Wait()
-		require.Len(t, queue(t, m, "f"), 6)
-		network.hush()
-		mustUnlock(t, l)
-		asked := time.Now()
-		next := mustAwait(t, behind)
-		require.Less(t, time.Since(asked), 5*time.Second+1500*time.Millisecond)
-		mustUnlock(t, next)
-	})
+	for _, stopped := range []bool{false, true} {
+		bubble(t, func(t *testing.T, w *scene) {
+			m, _ := w.manager(lockmgr.Options{})
+			var stopper lockmgr.Stopper
+			dead, network := w.manager(stopper.Options(lockmgr.Options{}))
+			l := mustLock(t, m, "f", lockmgr.Fair())
+			var waits []*futures.Future[*lockmgr.Lock]
+			for range 5 {
+				waits = append(waits, dead.LockAsync("f", lockmgr.Fair()))
+			}
+			synctest.Wait()
+			behind := m.LockAsync("f", lockmgr.Fair())
+			synctest.Wait()
+			require.Len(t, queue(t, m, "f"), 6)
+			goOn := network.heal
+			if stopped {
+				goOn = stopper.Stop(dead)
+			} else {
+				network.hush()
+			}
+			mustUnlock(t, l)
+			asked := time.Now()
+			next := mustAwait(t, behind)
+			require.Less(t, time.Since(asked), 5*time.Second+1500*time.Millisecond)
+			goOn()
+			<-time.After(5 * second)
+			require.Len(t, queue(t, m, "f"), 5)
+			mustUnlock(t, next)
+			for _, f := range waits {
+				mustUnlock(t, mustAwait(t, f))
+			}
+			require.Zero(t, dead.Stats().Pending)
+		})
+	}
 }
 
 // A forced unlock tells the first of the queue, which need not wait until it looks again.
