@@ -39,10 +39,6 @@ var realSleeps = map[string]map[string]string{
 	"internal/doctest": {
 		"TestFrom_RollOut": "the work of a holder",
 	},
-	"internal/faults/client": {
-		"moment":     "a random moment at which a caller leaves",
-		"slowAnswer": "an answer takes long",
-	},
 	"internal/faults/network": {
 		"TestOwnConnection_BrokenWhileIdle": "the pause after which a connection is not trusted",
 		"TestOwnConnection_HasNoReader":     "nothing tells that a goroutine is back at its read; the look is repeated",
@@ -81,7 +77,6 @@ var fakeSleeps = map[string][]string{
 	"lockmgr/internal/cluster": {"opensSlowly"},
 	"lockmgr/internal/wire":    {"Close", "batch", "Exec"},
 	"notify":                   {"randomRun", "pump", "step"},
-	"internal/faults/network":  {"lie"},
 }
 
 // A sleep that a machine is too slow for makes a test fail now and then, and one that is long

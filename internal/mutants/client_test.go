@@ -70,7 +70,7 @@ var scriptMutants = []mutant{
 // clientMutants break the promises of docs/guarantees.md that the core alone can't keep, and the
 // rules of the doc.go of wire, notify, renewal, futures and actor.
 var clientMutants = []mutant{
-	{"deadline", "counted from the answer, in the lane", wire, "Lane.reply", "o.replies.Replies = append(", "op.Sent = l.cfg.Now()\n\to.replies.Replies = append(", client + "TestAnswer_SlowOneProlongsNoLease"},
+	{"deadline", "counted from the answer, in the lane", wire, "Lane.reply", "o.replies.Replies = append(", "op.Sent = l.cfg.Now()\n\to.replies.Replies = append(", seeds},
 	{"deadline", "renewals wait for others", wire, "Lane.sendSoon", "len(l.renewals) > 0", "len(l.renewals) > 0 && l.flying == 0", wires + "TestLane_RenewalsHaveTheirOwnSender"},
 	{"deadline", "without the margin", manager, "newLoop", "o.Margin", "0", shell + "TestLease_FixedEndsOnTime"},
 	{"deadline", "Valid does not look at it", manager, "Lock.Valid", "l.Remaining() > 0", "!l.ticket.over.Load() && l.ticket.hold().lostErr() == nil", shell + "TestLock_ValidEndsWhileTheManagerIsStuck"},

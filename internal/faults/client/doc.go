@@ -1,7 +1,6 @@
 // Package client tests what clients and callers do to the lock manager: they cancel at any moment,
-// close it at any moment, never unlock, unlock twice, are stopped for longer than their lease, and
-// choose names as they like. There is no code here but tests; each runs the real manager, through
-// the real client library, against a redis-server of its own.
+// close it at any moment, unlock twice and use what they have lost. There is no code here but tests;
+// each runs the real manager, through the real client library, against a redis-server of its own.
 //
 // # What must hold
 //
@@ -15,23 +14,20 @@
 //	handle     a lock is given back once, by its handle, while it is held; any
 //	           other unlock is refused and touches nothing
 //	loss       Lost fires for each lock
-//	deadline   it counts from before the command was sent: an answer that took
-//	           long makes it no later
-//	names      all keys of a name are in one cluster slot
+//	deadline   a caller in a hurry, and a slow script, end no connection
 //
 // Redis is authoritative for what is left: it is asked at once after Close, long before a lease
 // could end, and its count of expired keys must be zero.
 //
 // Points in the life of a request are reached by events: a server that is paused for writes holds
-// an answer back. The random tests do without, to find points that nobody has thought of. Package
-// lockmgr tests the points at which the manager's goroutine stands still, which nothing outside of
-// it can bring about.
+// an answer back. Package lockmgr tests the points at which the manager's goroutine stands still,
+// which nothing outside of it can bring about, and package clientsim those that nobody has thought
+// of.
 //
 // # Longer runs
 //
-//	go test ./internal/faults/client -run RandomCancels -cancels 100000
 //	go test ./internal/faults/client -run LossIsTold -lateness -v
 //
-// The first takes some seconds. The second prints how late Lost is under load: the figure depends
-// on the machine, so that no test asserts it.
+// It prints how late Lost is under load: the figure depends on the machine, so that no test asserts
+// it.
 package client

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,47 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
-
-// Callers who never unlock keep nobody out for longer than their leases, here or elsewhere, and
-// nobody is let in before.
-func TestLease_BindsCallersWhoNeverUnlock(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	m, other := dial(t, s, lockmgr.Options{}), dial(t, s, lockmgr.Options{})
-	const callers, lease = 6, 100 * time.Millisecond
-	type interval struct{ from, to time.Time }
-	var mu sync.Mutex
-	var valid []interval
-	var wg sync.WaitGroup
-	for i := range 2 * callers {
-		f := []*lockmgr.Manager{m, other}[i%2].LockAsync("a", lockmgr.FixedLease(lease))
-		wg.Go(func() {
-			l, err := f.Await(faults.Patient(t))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			now := time.Now()
-			if left := l.Remaining(); left > 0 {
-				mu.Lock()
-				valid = append(valid, interval{now, now.Add(left)})
-				mu.Unlock()
-			}
-			<-l.Lost()
-			if l.Valid() || !errors.Is(l.Err(), lockmgr.ErrLeaseLost) {
-				t.Errorf("lost, but valid is %v: %v", l.Valid(), l.Err())
-			}
-		})
-	}
-	wg.Wait()
-	require.NotEmpty(t, valid)
-	slices.SortFunc(valid, func(a, b interval) int { return a.from.Compare(b.from) })
-	for i, v := range valid[1:] {
-		require.False(t, v.from.Before(valid[i].to), "two holders for %v", valid[i].to.Sub(v.from))
-	}
-	require.EqualValues(t, 2*callers, m.Stats().Losses+other.Stats().Losses)
-	faults.Release(t, faults.Take(t, m, "a")) // needs no help of theirs
-}
 
 // A handle gives its lock back once, however many try at the same time: one of them succeeds, the
 // others are told, and whoever has the lock next keeps it.

@@ -3,13 +3,11 @@ package client
 import (
 	"context"
 	"flag"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/faults"
@@ -19,18 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-var (
-	cancels  = flag.Int("cancels", 3000, "how many requests TestCancel_RandomCancelsLeaveNothing cancels")
-	lateness = flag.Bool("lateness", false, "measure how late Lost is, with more locks and more load")
-)
+var lateness = flag.Bool("lateness", false, "measure how late Lost is, with more locks and more load")
 
-func TestMain(m *testing.M) {
-	if os.Getenv(waiterEnv) != "" {
-		beWaiter()
-		return
-	}
-	leakcheck.Main(m)
-}
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var ctx = context.Background()
 
@@ -106,46 +95,8 @@ func atOnce(t testing.TB, s *redistest.Server, commands ...string) {
 // because a lease ended.
 func requireNothingLeft(t testing.TB, s *redistest.Server) {
 	t.Helper()
-	requireEmpty(t, s)
-	require.Zero(t, faults.Info(t, s, "stats", "expired_keys"), "keys were left until they expired")
-}
-
-// requireEmpty checks what Redis has after all managers were closed: nothing.
-func requireEmpty(t testing.TB, s *redistest.Server) {
-	t.Helper()
 	require.Equal(t, "0", faults.Do(t, s, "DBSIZE"), "keys are left: %s", faults.Do(t, s, "KEYS", "*"))
 	// The managers' connections have been closed on their side; the server sees it a moment later.
 	require.Eventually(t, func() bool { return faults.Do(t, s, "PUBSUB", "CHANNELS") == "" }, faults.Patience, time.Millisecond)
-}
-
-// expired returns a function that returns the names of the locks whose records have expired. A place
-// in a line is not among them: a release joins a line for a tenth of a second, which is not long on a
-// busy machine.
-func expired(t testing.TB, s *redistest.Server) (locks func() []string) {
-	t.Helper()
-	const user = "listener" // the default user may be restricted
-	faults.Do(t, s, "ACL", "SETUSER", user, "on", ">"+user, "&*", "+@all")
-	faults.Do(t, s, "CONFIG", "SET", "notify-keyspace-events", "Ex")
-	client := redistest.Must(rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{s.Addr()}, Username: user, Password: user, DisableCache: true,
-	}))(t)
-	t.Cleanup(client.Close)
-	names := make(chan string, 10_000)
-	listening, stop := context.WithCancel(ctx)
-	t.Cleanup(stop)
-	go client.Receive(listening, client.B().Psubscribe().Pattern("__keyevent@*__:expired").Build(), func(m rueidis.PubSubMessage) { names <- m.Message })
-	faults.Eventually(t, func() bool { return faults.Do(t, s, "PUBSUB", "NUMPAT") == "1" })
-	return func() (locks []string) {
-		const last = "last"
-		faults.Do(t, s, "SET", last, "", "PX", "1")
-		faults.Eventually(t, func() bool { return faults.Do(t, s, "EXISTS", last) == "0" })
-		for {
-			switch name := <-names; {
-			case name == last:
-				return locks
-			case !strings.HasPrefix(name, "{"):
-				locks = append(locks, name)
-			}
-		}
-	}
+	require.Zero(t, faults.Info(t, s, "stats", "expired_keys"), "keys were left until they expired")
 }
