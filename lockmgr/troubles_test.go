@@ -105,6 +105,19 @@ func TestLog_LossesAtOnce(t *testing.T) {
 		lose(1)
 		require.Len(t, lines(`"lock lost"`), named+1)
 		require.Len(t, lines(`"more locks lost"`), seconds)
+
+		// Half a second after the beginning of a trouble, whose end is told after minutes.
+		held := mustLockEach(t, m, numbered("again:", 20))
+		w.server.FlushAll()
+		w.server.SetError("NOPERM no rights")
+		require.ErrorIs(t, errOf(m.TryLock(ctx, "a")), lockmgr.ErrPermission)
+		w.server.SetError("")
+		<-time.After(500 * milli)
+		for _, l := range held {
+			require.ErrorIs(t, l.Unlock(ctx), lockmgr.ErrLeaseLost)
+		}
+		<-time.After(2 * second)
+		require.Len(t, lines(`"more locks lost" count=10`), 1)
 	})
 }
 

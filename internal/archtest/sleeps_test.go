@@ -43,7 +43,6 @@ var realSleeps = map[string]map[string]string{
 		"TestOwnConnection_BrokenWhileIdle": "the pause after which a connection is not trusted",
 		"TestOwnConnection_HasNoReader":     "nothing tells that a goroutine is back at its read; the look is repeated",
 		"requireNothingLeft":                "between two questions to a server",
-		"await":                             "between two looks at a counter",
 	},
 	"internal/faults/server": {
 		"hear": "the limit of a wait",

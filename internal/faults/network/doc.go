@@ -11,14 +11,12 @@
 //     the lock is lost;
 //   - all who wait are served in the end, or get an error of a kind that is
 //     documented, when it is documented;
-//   - those who wait for a fair lock are served in the order in which they came;
 //   - nothing is left: no key, no subscription, no request.
 //
 // # Which faults
 //
 //	positions   the reply to, or the sending of, each single script of a scene in
-//	            which two managers acquire, pass on, renew and release. Those of
-//	            fair locks also join a queue, give way and keep their places
+//	            which two managers acquire, pass on, renew and release
 //	pubsub      the subscribed connection is cut, refused, silent
 //	commands    the other one is, while messages come
 //	half-open   both are silent, and nobody says so

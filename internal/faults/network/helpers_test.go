@@ -79,7 +79,7 @@ func startServer(t testing.TB) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
 	for _, kind := range append([]string{"several_acquire", "several_renew", "several_release",
-		"permits_acquire", "permits_transfer", "permits_renew", "permits_release", "fair_acquire", "fair_transfer", "fair_release"}, scripts...) {
+		"permits_acquire", "permits_transfer", "permits_renew", "permits_release"}, scripts...) {
 		faults.Do(t, s, "SCRIPT", "LOAD", lua.Text(kind))
 	}
 	return s

@@ -53,11 +53,9 @@ var sceneFaults = []struct {
 // A plot is a scene for one kind of lock.
 type plot struct {
 	name string
-	// scripts are those of the kind, and how often a scene calls each at least. A word after the
-	// name of a script chooses some of its calls: see calls.
+	// scripts are those of the kind, and how often a scene calls each at least.
 	scripts map[string]int
-	most    int // how many calls of each meet a fault at most
-	few     int // the same if the test is quick; zero: a sixth of most, at least three
+	most    int // how many calls of each meet a fault at most, if the test is thorough
 	// ask asks for what the name of a scene stands for. Any two requests of a scene exclude each
 	// other. i counts the requests.
 	ask func(m *lockmgr.Manager, name string, i int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock]
@@ -65,42 +63,12 @@ type plot struct {
 	keys func(name string) []string
 	// end removes what the server remembers at the end of a scene, if that is as it should be.
 	end func(t *testing.T, m *lockmgr.Manager, name string)
-	// of returns which of the two managers makes a request. Nil: they take turns.
-	of func(i int) int
-	// queued is set if the server keeps the requests in order. Then no lease ends in a scene. The
-	// first hold lasts until all requests have their places, and each of the scripts was called
-	// busy times. Otherwise it lasts until it was renewed twice.
-	queued bool
-	busy   int
-}
-
-// requestOf returns which of the two managers makes a request.
-func (p *plot) requestOf(i int) int {
-	if p.of != nil {
-		return p.of(i)
-	}
-	return i % 2
 }
 
 // tries returns how many calls of each script meet a fault at most.
-func (p *plot) tries() int {
-	few := p.few
-	if few == 0 {
-		few = max(p.most/6, 3)
-	}
-	return thorough.Choose(few, p.most)
-}
+func (p *plot) tries() int { return thorough.Choose(max(p.most/6, 3), p.most) }
 
-// options returns the options of the managers.
-func (p *plot) options(speed pace) lockmgr.Options {
-	lease := speed.lease()
-	if p.queued {
-		lease = max(lease, faults.PlaceTime)
-	}
-	return lockmgr.Options{Lease: lease, CommandTimeout: speed.timeout(), RetryTime: 2 * faults.Patience, Linger: -1}
-}
-
-var plots = slices.Concat(fairPlots, []plot{
+var plots = []plot{
 	{
 		name: "one name", scripts: map[string]int{"acquire": 3, "transfer": 1, "renew": 2, "release": 2}, most: 30,
 		ask: func(m *lockmgr.Manager, name string, _ int, o ...lockmgr.LockOption) *futures.Future[*lockmgr.Lock] {
@@ -150,7 +118,7 @@ var plots = slices.Concat(fairPlots, []plot{
 			})
 		},
 	},
-})
+}
 
 // A position is one call of a script.
 type position struct {
@@ -241,23 +209,18 @@ func watchMachine(t *testing.T, s *redistest.Server) *standstills {
 func playScene(t *testing.T, s *redistest.Server, name string, at position, n int, speed pace) (fired, served bool) {
 	p := faultproxy.Start(t, s.Addr())
 	seen := faults.NewWitness()
-	options := at.plot.options(speed)
-	options.Observer = seen.Observe
+	options := lockmgr.Options{
+		Lease: speed.lease(), CommandTimeout: speed.timeout(), RetryTime: 2 * faults.Patience, Linger: -1, Observer: seen.Observe,
+	}
 	a := dial(t, p.Addr(), options)
 	options.Observer = nil
 	b := dial(t, p.Addr(), options)
-	rule := sceneFaults[at.fault].make(p.On(callsOf(t, at.kind).Nth(n)), speed)
-	var called []*faultproxy.Rule
-	for kind := range at.plot.scripts {
-		called = append(called, p.On(callsOf(t, kind)).Observe())
-	}
-	begun := now()
+	rule := sceneFaults[at.fault].make(p.On(script(t, at.kind).Nth(n)), speed)
 
 	var held beliefs
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var order []int
-	// The first one: see plot.queued. It may be lost.
+	var had atomic.Int32 // requests that have had the lock
+	// The first hold lasts until it was renewed twice. It may be lost.
 	l, err := at.plot.ask(a, name, 0).Await(faults.Patient(t))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false, false
@@ -267,17 +230,10 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 	done := make(chan struct{})
 	wg.Go(func() { first.lookUntil(done) })
 	// The others have a lease that none of them lives to see the end of: if nothing is left at the
-	// end, it was released. The record of a long fixed lease is not passed on, so requests in a
-	// queue have none.
-	fixed := []lockmgr.LockOption{lockmgr.FixedLease(time.Hour)}
-	if at.plot.queued {
-		fixed = nil
-	}
-	line := arrivals{faults.FairLock{Name: name}, map[string]bool{}}
-	arrived := true
-	for i := range 6 {
-		m := []*lockmgr.Manager{a, b}[at.plot.requestOf(i)]
-		f := at.plot.ask(m, name, i, fixed...)
+	// end, it was released.
+	const requests = 6
+	for i := range requests {
+		f := at.plot.ask([]*lockmgr.Manager{a, b}[i%2], name, i, lockmgr.FixedLease(time.Hour))
 		wg.Go(func() {
 			l, err := f.Await(faults.Patient(t))
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -291,34 +247,20 @@ func playScene(t *testing.T, s *redistest.Server, name string, at position, n in
 			pause := time.NewTimer(2 * time.Millisecond) // longer than the shortest time between transfers
 			<-pause.C
 			mine.look()
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
+			had.Add(1)
 			requireReleased(t, l)
 		})
-		arrived = arrived && (!at.plot.queued || line.await(t, s, f))
 	}
-	if !at.plot.queued {
-		faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
-	}
-	faults.Eventually(t, func() bool {
-		return faults.Closed(l.Lost()) || !slices.ContainsFunc(called, func(r *faultproxy.Rule) bool { return r.Seen() < at.plot.busy })
-	})
-	if l.Valid() {
-		if at.plot.end == nil {
-			record := faults.Do(t, s, "HVALS", name)
-			require.Contains(t, []string{"1", ""}, record, "one owner, counted once")
-		}
+	faults.Reached[lockmgr.EventRenewed](seen, 2, l.Lost())
+	if l.Valid() && at.plot.end == nil {
+		require.Contains(t, []string{"1", ""}, faults.Do(t, s, "HVALS", name), "one owner, counted once")
 	}
 	close(done)
 	requireReleased(t, l)
 	wg.Wait()
 	held.requireApart(t)
-	if len(order) < 6 || !arrived {
+	if had.Load() < requests {
 		return false, false
-	}
-	if at.plot.queued && now()-begun < faults.PlaceTime { // later, places may be lost
-		require.IsIncreasing(t, order, "first come, first served")
 	}
 	fired = rule.Count() > 0
 	p.Heal() // what is silent would keep its subscription
