@@ -2,6 +2,7 @@ package lockmgr_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/internal/faults"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/thorough"
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
@@ -128,4 +130,61 @@ func TestCluster_RefusedInASlotThatIsMoving(t *testing.T) {
 	}
 	moving.Finish()
 	mustUnlock(t, reader, fair)
+}
+
+// A slot is being moved, and some keys of a lock of any kind are at the new master. A request of
+// another manager waits, and Unlock is done, or refused until the slot has moved and then done. No
+// hold is lost, and tokens grow.
+func TestCluster_AnyKeysOfALockAreApart(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 2, 0)
+	o := lockmgr.Options{RetryTime: time.Minute, Lease: 20 * time.Second, Anonymous: true} // the record of a process may be in the slot of a name
+	m, other := dialCluster(t, c, o), dialCluster(t, c, o)
+	sends := func(m *lockmgr.Manager, do func()) {
+		t.Helper()
+		before := m.Stats().Scripts
+		do()
+		faults.Eventually(t, func() bool { return m.Stats().Scripts > before })
+	}
+	every, n := thorough.Choose(3, 1), 0 // some of the cases, or all
+	for _, kind := range kinds {
+		next := kind // what excludes it
+		if strings.Contains(kind.title, "reader") {
+			next = kindOf("writer")
+		}
+		for _, with := range [][]lockmgr.LockOption{nil, {lockmgr.Fenced()}} {
+			if kind.title == "permits" && with != nil {
+				continue
+			}
+			for bits, keys := 0, 1; bits < 1<<keys; bits++ { // bit i is set if the new master has key i
+				if n++; n%every != 0 && bits > 0 {
+					continue
+				}
+				name := c.Movable(t, fmt.Sprintf("{%s%d:%%d}", strings.ReplaceAll(kind.title, " ", ""), n)) // sets need braces
+				held := mustAwait(t, kind.ask(m, name, with...))
+				moving := c.BeginMove(t, name)
+				all := moving.Keys(moving.From)
+				slices.Sort(all)
+				keys = len(all)
+				for i, key := range all {
+					if bits>>i&1 == 1 {
+						moving.Migrate(key)
+					}
+				}
+				var waits *futures.Future[*lockmgr.Lock]
+				var released *futures.Future[struct{}]
+				sends(other, func() { waits = next.ask(other, name, with...) })
+				requirePending(t, waits, name)
+				require.NoError(t, held.Err(), name)
+				sends(m, func() { released = held.UnlockAsync() })
+				moving.Finish()
+				mustAwait(t, released)
+				l := mustAwait(t, waits)
+				require.True(t, l.Valid(), name)
+				require.True(t, with == nil || max(l.Token(), l.TokenOf(name)) > max(held.Token(), held.TokenOf(name)), name)
+				mustUnlock(t, l)
+			}
+		}
+	}
+	t.Logf("%d cases", n)
 }
