@@ -16,26 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/lockmgr"
 )
 
-// endless is a context whose end the test brings about, as a cancel or as a deadline that passes.
-type endless struct {
-	context.Context
-	done chan struct{}
-	err  error
-}
-
-func newEndless(err error) *endless { return &endless{ctx, make(chan struct{}), err} }
-
-func (c *endless) Done() <-chan struct{} { return c.done }
-
-func (c *endless) Err() error {
-	select {
-	case <-c.done:
-		return c.err
-	default:
-		return nil
-	}
-}
-
 // A withdrawal is a request and a way to take it back.
 type withdrawal struct {
 	begin func(m *lockmgr.Manager, name string) (result func() (*lockmgr.Lock, error), withdraw func())
@@ -47,22 +27,21 @@ func await(f *futures.Future[*lockmgr.Lock]) func() (*lockmgr.Lock, error) {
 	return func() (*lockmgr.Lock, error) { <-f.Done(); return f.Result() }
 }
 
-func byContext(err error) func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
-	return func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
-		c := newEndless(err)
-		var l *lockmgr.Lock
-		var failed error
-		returned := make(chan struct{})
-		before := m.Stats().Pending
-		go func() {
-			defer close(returned)
-			l, failed = m.Lock(c, name)
-		}()
-		for m.Stats().Pending == before { // until it has been made
-			runtime.Gosched()
-		}
-		return func() (*lockmgr.Lock, error) { <-returned; return l, failed }, func() { close(c.done); <-returned }
+// byContext takes a request back by the end of its context.
+func byContext(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
+	c, cancel := context.WithCancel(ctx)
+	var l *lockmgr.Lock
+	var failed error
+	returned := make(chan struct{})
+	before := m.Stats().Pending
+	go func() {
+		defer close(returned)
+		l, failed = m.Lock(c, name)
+	}()
+	for m.Stats().Pending == before { // until it has been made
+		runtime.Gosched()
 	}
+	return func() (*lockmgr.Lock, error) { <-returned; return l, failed }, func() { cancel(); <-returned }
 }
 
 var withdrawals = map[string]withdrawal{
@@ -73,8 +52,7 @@ var withdrawals = map[string]withdrawal{
 		},
 		err: lockmgr.ErrCanceled,
 	},
-	"context cancelled": {begin: byContext(context.Canceled), err: context.Canceled},
-	"context timed out": {begin: byContext(context.DeadlineExceeded), err: context.DeadlineExceeded},
+	"context cancelled": {begin: byContext, err: context.Canceled},
 	"wait ran out": {
 		begin: func(m *lockmgr.Manager, name string) (func() (*lockmgr.Lock, error), func()) {
 			// Long enough to get to the point in hand; where it is not, this is a cancel at an

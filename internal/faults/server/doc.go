@@ -26,14 +26,14 @@
 //	connections_test.go    either connection of a waiter is killed, and the lock unlocked in the gap
 //	restart_test.go        the server restarts with or without its data
 //	failover_test.go       a replica that lacks the lock takes over
-//	memory_test.go         the server has no memory left, or evicts keys
-//	records_test.go        records are removed, overwritten, made to live for ever, by hand or by a clock that jumps
+//	memory_test.go         the server has no memory left
+//	records_test.go        records are removed, evicted, overwritten, made to live for ever, by hand or by a clock that jumps
 //	stall_test.go          the server stands still for longer than a lease
 //	refusal_test.go        it refuses every script for a time, or the user's rights are taken away
 //	flood_test.go          there are very many messages on the channel, or very strange ones
 //	pause_test.go          a process that holds a lock is stopped for longer than its lease
 //	crash_test.go          a process that holds a lock is killed while many processes wait
-//	fair_test.go           many wait for a fair lock when data go, or the queue is written by hand
+//	fair_test.go           many wait for a fair lock whose queue is written by hand
 //
 // What a server may say to one request, and which rights which script needs, is tested in package
 // lockmgr itself.

@@ -157,32 +157,6 @@ func requireProlonged(t testing.TB, locks ...*lockmgr.Lock) {
 	}
 }
 
-const eachWaits = 20 // requests of each of three managers
-
-// The server forgets everything while many wait. The holder learns that the lock is lost. The
-// requests that wait join the queue again and are served.
-func TestFairQueue_FlushedAllAreServed(t *testing.T) {
-	t.Parallel()
-	for what, forget := range map[string]func(*testing.T, *redistest.Server){
-		"FLUSHALL":               func(t *testing.T, s *redistest.Server) { faults.Do(t, s, "FLUSHALL") },
-		"a restart without data": func(_ *testing.T, s *redistest.Server) { s.Restart() },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			x := newFairLine(t, s, "a", dialThree(t, s, watched))
-			l := x.hold()
-			x.queue(eachWaits)
-			went := time.Now()
-			forget(t, s)
-			t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
-			x.requireServed()
-			x.requireNothingLeft()
-			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-		})
-	}
-}
-
 // A key beside the lock's own has another type. Requests for this lock fail, and no others. The
 // holder keeps the lock and can give it back. The lock can be used as soon as the key is gone.
 func TestFairQueue_KeyOfAnotherType(t *testing.T) {

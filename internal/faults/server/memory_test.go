@@ -2,9 +2,7 @@ package server_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,50 +67,4 @@ func TestLock_WithoutMemoryIsKeptAndGivenBack(t *testing.T) {
 	refusedFor(m, "lock0")
 	faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	faults.Release(t, faults.Take(t, m, "lock0"))
-}
-
-// A server that evicts keys takes locks away from their holders. Each of these hears of it at its
-// next renewal, and nobody else does.
-func TestRenewal_NoticesAnEvictedLock(t *testing.T) {
-	t.Parallel()
-	for _, policy := range []string{"allkeys-lru", "allkeys-random"} {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t, "--maxmemory-policy", policy, "--enable-debug-command", "local")
-			m := faults.Dial(t, s.Addr(), with(watched))
-			// Some locks are older than what fills the memory and some are not, so that some stay
-			// under either policy.
-			var held []*lockmgr.Lock
-			hold := func(name string) {
-				for i := range 20 {
-					held = append(held, faults.Take(t, m, fmt.Sprint(name, i), lockmgr.Fenced()))
-				}
-			}
-			hold("old")
-			faults.Do(t, s, "DEBUG", "POPULATE", "500", "filling", "4000")
-			hold("new")
-			went := time.Now()
-			faults.Do(t, s, "CONFIG", "SET", "maxmemory", strconv.Itoa(faults.Info(t, s, "memory", "used_memory")-800_000))
-			faults.Eventually(t, func() bool { return faults.Info(t, s, "stats", "evicted_keys") > 150 })
-			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
-
-			var kept []*lockmgr.Lock
-			worst := time.Duration(0)
-			for _, l := range held {
-				if faults.Do(t, s, "EXISTS", l.Name()) == "1" {
-					kept = append(kept, l)
-					continue
-				}
-				worst = max(worst, requireNoticed(t, l, watched, went))
-				require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
-			}
-			t.Logf("%d of %d locks evicted, all noticed within %v", len(held)-len(kept), len(held), worst)
-			require.Less(t, len(kept), len(held), "nothing was evicted")
-			if len(kept) > 0 {
-				requireKept(t, m, kept...)
-			}
-			require.EqualValues(t, len(held)-len(kept), m.Stats().Losses)
-			faults.Release(t, kept...)
-		})
-	}
 }

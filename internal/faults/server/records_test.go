@@ -17,6 +17,7 @@ func TestRenewal_NoticesARemovedRecord(t *testing.T) {
 	t.Parallel()
 	for what, command := range map[string][]string{
 		"FLUSHALL":                 {"FLUSHALL"},
+		"eviction":                 {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "1"},
 		"DEL":                      {"DEL", "a"},
 		"the clock jumps":          {"PEXPIRE", "a", "1"},
 		"RENAME":                   {"RENAME", "a", "b"},
@@ -36,6 +37,7 @@ func TestRenewal_NoticesARemovedRecord(t *testing.T) {
 				return typ != "hash" || faults.Do(t, s, "HEXISTS", "a", l.HolderID()) == "0"
 			})
 			left := faults.Do(t, s, "TYPE", "a")
+			faults.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 			t.Logf("noticed after %v", requireNoticed(t, l, watched, went))
 			require.ErrorIs(t, l.Unlock(faults.Patient(t)), lockmgr.ErrLeaseLost)
 			require.Equal(t, left, faults.Do(t, s, "TYPE", "a"), "what is not ours stays as it is")
