@@ -155,33 +155,23 @@ func TestDemoted_CloseWhileTheAddressHangs(t *testing.T) {
 }
 
 // A held lock that the new master knows stays, and the one who waits for it is told of its release
-// by a message of the new master: after the death of the old one, and after an orderly failover, in
-// which the old one stays alive and says nothing.
+// by a message of the new master, after an orderly failover, in which the old one stays alive and
+// says nothing. For its death see TestSentinel_DemotedMasterComesBack.
 func TestSentinel_Failover(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(t *testing.T, w *redistest.Watched, old *redistest.Server){
-		"killed": func(_ *testing.T, _ *redistest.Watched, old *redistest.Server) { old.Kill() },
-		"orderly": func(t *testing.T, w *redistest.Watched, _ *redistest.Server) {
-			faults.Do(t, w.Sentinels[0], "SENTINEL", "FAILOVER", redistest.MasterSet)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := redistest.StartSentinel(t, 2)
-			o := lockmgr.Options{RetryTime: 20 * time.Second}
-			m, other := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs()[:1], o)
-			old := w.Master()
-			l := mustLock(t, m, "a")
-			f := other.LockAsync("a")
-			faults.AwaitSubscribed(t, old, "a", 1)
-			faults.Do(t, old, "WAIT", "2", "2000")
-			fail(t, w, old)
-			faults.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old })
-			faults.AwaitSubscribed(t, w.Master(), "a", 1)
-			require.True(t, l.Valid())
-			mustUnlock(t, mustPass(t, l, other, f))
-		})
-	}
+	w := redistest.StartSentinel(t, 2)
+	o := lockmgr.Options{RetryTime: 20 * time.Second}
+	m, other := dialSentinel(t, w.Addrs(), o), dialSentinel(t, w.Addrs()[:1], o)
+	old := w.Master()
+	l := mustLock(t, m, "a")
+	f := other.LockAsync("a")
+	faults.AwaitSubscribed(t, old, "a", 1)
+	faults.Do(t, old, "WAIT", "2", "2000")
+	faults.Do(t, w.Sentinels[0], "SENTINEL", "FAILOVER", redistest.MasterSet)
+	faults.Eventually(t, func() bool { now := w.Master(); return now != nil && now != old })
+	faults.AwaitSubscribed(t, w.Master(), "a", 1)
+	require.True(t, l.Valid())
+	mustUnlock(t, mustPass(t, l, other, f))
 }
 
 // A manager needs one Sentinel of three. A master that was replaced and comes back is a replica,

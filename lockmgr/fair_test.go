@@ -1,7 +1,6 @@
 package lockmgr_test
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -177,23 +176,6 @@ func TestFair_ForgedGrant(t *testing.T) {
 		mustUnlock(t, l)
 		mustUnlock(t, mustAwait(t, waits))
 	}
-}
-
-// A request that does not wait fails if anybody waits, and gets no place.
-func TestFair_TryLock(t *testing.T) {
-	s, m, other := startServer(t, lockmgr.Options{})
-	l := mustTryLock(t, m, "f", lockmgr.Fair())
-	for _, who := range []*lockmgr.Manager{m, other} {
-		require.ErrorIs(t, errOf(who.TryLock(faults.Patient(t), "f", lockmgr.Fair())), lockmgr.ErrNotAcquired)
-	}
-	require.Empty(t, queue(t, m, "f"))
-	mustUnlock(t, l)
-
-	// The lock is free, and a client of Redisson is first in the queue.
-	faults.Do(t, s, "RPUSH", "redisson_lock_queue:{f}", "java:1")
-	faults.Do(t, s, "ZADD", "redisson_lock_timeout:{f}", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), "java:1")
-	require.ErrorIs(t, errOf(m.TryLock(faults.Patient(t), "f", lockmgr.Fair())), lockmgr.ErrNotAcquired)
-	require.Equal(t, []string{"java:1"}, queue(t, m, "f"))
 }
 
 func TestFair_Inspect(t *testing.T) {

@@ -300,22 +300,6 @@ func TestLockAll_BesideSingleHolders(t *testing.T) {
 	}
 }
 
-// A reader that would wait behind a writer waits with it, also for a set of its own owner.
-func TestLockAll_DeadlockBehindAWriter(t *testing.T) {
-	_, m, _ := startServer(t, lockmgr.Options{})
-	a, b := m.NewOwner(), m.NewOwner()
-	set := mustLockAll(t, m, lockmgr.Set{Shared: []string{"x"}, Names: []string{"y"}}, lockmgr.AsOwner(a))
-	writer := m.LockAsync("x", lockmgr.Exclusive(), lockmgr.AsOwner(b))
-	requirePending(t, writer)
-	_, err := m.Lock(faults.Patient(t), "x", lockmgr.Shared(), lockmgr.AsOwner(a))
-	require.ErrorIs(t, err, lockmgr.ErrDeadlock)
-	var cycle *lockmgr.DeadlockError
-	require.ErrorAs(t, err, &cycle)
-	require.Equal(t, "x", cycle.Cycle[0].Name)
-	mustUnlock(t, set)
-	mustUnlock(t, mustAwait(t, writer))
-}
-
 // An error tells which name of a set was held, is of another kind, or is in the way.
 func TestLockAll_ErrorsTellWhichName(t *testing.T) {
 	s, m, other := startServer(t, lockmgr.Options{})

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/holdfast-go/holdfast/lockmgr/internal/core"
 )
 
 // manager is as long as a real one.
@@ -26,16 +24,4 @@ func TestEncoder_WordsStayWhenAChunkIsFull(t *testing.T) {
 		want = append(want, HolderID(manager, i), Channel(name))
 	}
 	require.Equal(t, want, got)
-}
-
-func TestEncoder_NeedsLittleMemory(t *testing.T) {
-	e := encoder{manager: manager}
-	acquire := &core.Op{Verb: core.VerbAcquire, Name: "name", Lease: lease, Number: 1 << 40}
-	release := &core.Op{Verb: core.VerbRelease, Name: "name", OtherNumbers: []uint64{1 << 40}}
-	var c Command
-	allocated := testing.AllocsPerRun(1000, func() {
-		formatOf(acquire).write(&e, acquire, &c)
-		formatOf(release).write(&e, release, &c)
-	})
-	require.LessOrEqual(t, allocated, 0.5, "a chunk is for several commands")
 }
