@@ -145,16 +145,6 @@ func TestFair_BadReplies(t *testing.T) {
 	}
 }
 
-// A key of another type beside the lock does not say that the lock is lost.
-func TestFair_KeyOfAnotherType(t *testing.T) {
-	wrong := serverFailure(textError("WRONGTYPE Operation against a key"), "WRONGTYPE Operation against a key").Answer()
-	for _, verb := range []core.Verb{core.VerbAcquire, core.VerbTransfer, core.VerbRelease} {
-		r := Decode(fairOp(verb, "a", 0, false), &wrong, fail)
-		require.Equal(t, core.No, r.Ran, "%v", verb)
-		require.Error(t, r.Err)
-	}
-}
-
 // The members of a queue are read in pairs.
 func TestFair_Queue(t *testing.T) {
 	a := &Answer{Kind: Array, Array: []Answer{{Kind: Text, Text: "x:1"}, {Kind: Int, Int: 250}, {Kind: Text, Text: manager + ":7:f"}, {Kind: Int, Int: -3}}}

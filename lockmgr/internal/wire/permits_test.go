@@ -30,28 +30,6 @@ func decodeOne(op *core.Op, a *Answer) core.Reply {
 	return Decode(op, a, fail)
 }
 
-// What no script returns is an error. It says neither that permits are ours nor that they are
-// another's.
-func TestPermits_BadReplies(t *testing.T) {
-	nothing, text := &Answer{Kind: Nil}, &Answer{Kind: Text, Text: "1"}
-	for _, tt := range []struct {
-		verb      core.Verb
-		gather    time.Duration
-		good, bad []*Answer
-	}{
-		{core.VerbAcquire, 0, []*Answer{nothing, {Kind: Int, Int: 5000}, {Kind: Int, Int: -1}, ints(-1)},
-			[]*Answer{text, ints(), ints(5000, 1), ints(1, 2, 3), texts("1")}},
-		{core.VerbAcquire, time.Second, []*Answer{nothing, ints(5000, 1), ints(5000, 0), ints(-1)},
-			[]*Answer{text, ints(), ints(1, 2, 3), texts("1", "2"), texts("1")}},
-		{core.VerbRelease, 0, []*Answer{nothing, ints(1, 3), ints(2, 3)},
-			[]*Answer{text, ints(), ints(1), ints(0, 3), ints(2, 3, 4), texts("2", "3")}},
-	} {
-		op := permitOp(tt.verb, "a")
-		op.Gather = tt.gather
-		requireShapes(t, op, tt.good, tt.bad)
-	}
-}
-
 // The answer to a release says how many permits of the hold it has found.
 func TestPermits_PartlyReleased(t *testing.T) {
 	for n, partly := range map[int64]bool{1: true, 2: false} {

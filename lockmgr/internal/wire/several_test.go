@@ -33,20 +33,27 @@ func texts(all ...string) *Answer {
 	return a
 }
 
-// What no script returns is an error. It says neither that a set is ours nor that it is another's.
+// What no script returns is an error. It says neither that a set, or permits, are ours nor that they
+// are another's.
 func TestSeveral_BadReplies(t *testing.T) {
-	nothing := &Answer{Kind: Nil}
+	nothing, text, gathers := &Answer{Kind: Nil}, &Answer{Kind: Text, Text: "1"}, permitOp(core.VerbAcquire, "a")
+	gathers.Gather = time.Second
 	for _, tt := range []struct {
 		op        *core.Op
 		good, bad []*Answer
 	}{
 		{several(core.VerbAcquire, 0), []*Answer{nothing, ints(1, 5000), ints(2, -1), ints(2, 5000, 1)},
-			[]*Answer{ints(), ints(1), ints(0, 5000), ints(-1, 5000), ints(3, 5000), ints(1, 2, 3, 4), texts("1", "2"), texts("1"), {Kind: Int, Int: 1}, {Kind: Text, Text: "1"}}},
+			[]*Answer{ints(), ints(1), ints(0, 5000), ints(-1, 5000), ints(3, 5000), ints(1, 2, 3, 4), texts("1", "2"), texts("1"), {Kind: Int, Int: 1}, text}},
 		{several(core.VerbAcquire, 1), []*Answer{texts("7", "9223372036854775807"), ints(1, 5000)},
 			[]*Answer{nothing, texts(), texts("7"), texts("7", "8", "9"), texts("7", "0"), texts("7", "-8"), texts("7", "x"), ints(0, 7), {Kind: Text, Text: "7"},
 				{Kind: Array, Array: []Answer{{Kind: Text, Text: "7"}, {Kind: Int, Int: 8}}}}},
 		{several(core.VerbRelease, 0), []*Answer{nothing, ints(0, 0, -1), ints(1, 0, -1), ints(2, 2, 5)},
 			[]*Answer{ints(), ints(2), ints(2, 2), ints(3, 2, 5), ints(-1, 0, 0), ints(2, 2, 5, 1), texts("2", "2", "5"), {Kind: Int, Int: 2}}},
+		{permitOp(core.VerbAcquire, "a"), []*Answer{nothing, {Kind: Int, Int: 5000}, {Kind: Int, Int: -1}, ints(-1)},
+			[]*Answer{text, ints(), ints(5000, 1), ints(1, 2, 3), texts("1")}},
+		{gathers, []*Answer{nothing, ints(5000, 1), ints(5000, 0), ints(-1)}, []*Answer{text, ints(), ints(1, 2, 3), texts("1", "2"), texts("1")}},
+		{permitOp(core.VerbRelease, "a"), []*Answer{nothing, ints(1, 3), ints(2, 3)},
+			[]*Answer{text, ints(), ints(1), ints(0, 3), ints(2, 3, 4), texts("2", "3")}},
 	} {
 		requireShapes(t, tt.op, tt.good, tt.bad)
 	}
