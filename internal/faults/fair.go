@@ -4,14 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
-
-// PlaceTime is for how long a server keeps a place in the queue of a fair lock if the manager of
-// the place does not move its deadline.
-const PlaceTime = 5 * time.Second
 
 // A FairLock returns the keys of a fair lock. It does not ask the library, which may be wrong.
 type FairLock struct{ Name string }
