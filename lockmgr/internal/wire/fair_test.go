@@ -145,13 +145,6 @@ func TestFair_BadReplies(t *testing.T) {
 	}
 }
 
-// The members of a queue are read in pairs.
-func TestFair_Queue(t *testing.T) {
-	a := &Answer{Kind: Array, Array: []Answer{{Kind: Text, Text: "x:1"}, {Kind: Int, Int: 250}, {Kind: Text, Text: manager + ":7:f"}, {Kind: Int, Int: -3}}}
-	require.Equal(t, []Place{{"x:1", 250 * time.Millisecond}, {manager + ":7:f", -3 * time.Millisecond}}, ReadQueue(a))
-	require.Empty(t, ReadQueue(&Answer{Kind: Array}))
-}
-
 // A message grants something only if it was made with the manager's secret.
 func TestReadGrant(t *testing.T) {
 	const secret, name = "5ec7e7", "a 7"
