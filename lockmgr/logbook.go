@@ -92,20 +92,16 @@ func (b *logbook) answers(all *core.Replies) {
 
 // lost notes the loss of a lock.
 func (b *logbook) lost(now time.Time, name, owner string, err error) {
-	b.endBursts(now)
-	if b.losses.count(now) <= burstLines {
+	if b.counts(&b.losses, now) <= burstLines {
 		b.log.Warn("lock lost", "name", name, "owner", owner, "error", err)
 	}
-	b.startTimer()
 }
 
 // givenUp notes a release given up.
 func (b *logbook) givenUp(now time.Time, name string, err error) {
-	b.endBursts(now)
-	if b.unreleased.count(now) <= burstLines {
+	if b.counts(&b.unreleased, now) <= burstLines {
 		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
 	}
-	b.startTimer()
 }
 
 // outside notes that the manager can't stand in the line of a name. Only the first is logged.
@@ -116,12 +112,15 @@ func (b *logbook) outside(name string) {
 	}
 }
 
-// count counts a line, and returns how many there are.
-func (s *burst) count(now time.Time) int {
+// counts counts a line of a burst, and returns how many the burst has.
+func (b *logbook) counts(s *burst, now time.Time) int {
+	b.endBursts(now)
 	if s.lines == 0 {
 		s.begin = now
+		b.stopTimer() // which may run for a trouble, for minutes
 	}
 	s.lines++
+	b.startTimer()
 	return s.lines
 }
 
@@ -180,9 +179,7 @@ func (b *logbook) advance(now time.Time) time.Duration {
 func (b *logbook) close(now time.Time) {
 	b.endBursts(now.Add(burstTime))
 	b.closed = true
-	if b.timer != nil {
-		b.timer.Stop()
-	}
+	b.stopTimer()
 }
 
 // bookDue asks the loop to advance the logbook.
@@ -195,9 +192,16 @@ func (b *logbook) startTimer() {
 	}
 }
 
+func (b *logbook) stopTimer() {
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+}
+
 // handleDue advances the logbook, and starts the timer again if something is open.
 func (b *logbook) handleDue() {
-	b.timer = nil
+	b.stopTimer()
 	if next := b.advance(time.Now()); next >= 0 && !b.closed {
 		b.timer = time.AfterFunc(next, b.due)
 	}

@@ -86,7 +86,6 @@ func (m *Machine) failQueued(r *Request, err error) {
 		switch {
 		case e.flight != 0:
 		case e.phase == waiting:
-			m.releaseOrRest(e)
 			m.settle(n)
 		case e.phase == passing:
 			m.passOn(e, nil) // a script for the request has failed, and was due again
