@@ -132,7 +132,7 @@ func countOfPermits(a *Answer) (*int64, bool) {
 	if a.Kind != Array || len(a.Array) != 1 {
 		return nil, false
 	}
-	if a = &a.Array[0]; a.Kind == Array && len(a.Array) > 1 { // a release
+	if a = &a.Array[0]; len(a.Array) > 1 { // a release
 		a = &a.Array[1]
 	}
 	if a.Kind != Int {
