@@ -165,6 +165,8 @@ func TestBatch_RefusedCommandIsSplit(t *testing.T) {
 	require.True(t, lost.Ran == core.Yes && !lost.OK, "%+v", lost)
 	require.True(t, renewed.Ran == core.Yes && renewed.OK, "%+v", renewed)
 	require.False(t, b.split(), "only once")
+	rebuild(b, tasks(acquire("a", 1), acquire("b", 3)))
+	require.Len(t, b.commands, 1, "later locks share commands again")
 	const text = "LOADING Redis is loading the dataset in memory"
 	b = batchOf(tasks(acquire("a", 1), acquire("b", 3)))
 	b.answers[0] = serverFailure(textError(text), text).Answer()
