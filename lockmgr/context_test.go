@@ -90,14 +90,27 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 	}
 }
 
+// An unheard context has the error of another one, and does not end.
+type unheard struct {
+	context.Context
+	other context.Context
+}
+
+func (c unheard) Err() error { return c.other.Err() }
+
 // A leader whose lease is over does not lead, even if nobody has noticed.
 func TestLeader_NeverLate(t *testing.T) {
 	held := heldLock()
 	held.ticket.request.Hold.Token = 7
-	l := Leader{ctx: context.Background()}
+	l := Leader{parent: context.Background(), ctx: context.Background()}
 	l.held.Store(held)
 	require.True(t, l.IsLeader())
 	require.EqualValues(t, 7, l.Term())
+	ended, end := context.WithCancel(context.Background())
+	end()
+	l.parent = unheard{context.Background(), ended}
+	require.False(t, l.IsLeader(), "the context of the campaign has ended, and told nobody")
+	l.parent = context.Background()
 	held.endLease()
 	require.False(t, l.IsLeader())
 	require.Zero(t, l.Term())

@@ -1,7 +1,6 @@
 package lockmgr
 
 import (
-	"cmp"
 	"context"
 	"errors"
 )
@@ -10,8 +9,9 @@ import (
 //
 // fn gets the lock and a context that ends with ctx, or when the lock is lost. A context that ends
 // the wait but not fn is an option: [WaitContext]. If the lock cannot be had, fn is not called and
-// Do returns the error of [Manager.Lock]. Nor is fn called if ctx has ended by then. Otherwise Do
-// returns the error of fn unchanged, so only fn itself can tell that fn ran: let fn set a variable.
+// Do returns the error of [Manager.Lock]. Nor is fn called if ctx has ended by then: the error is
+// that of ctx. Otherwise Do returns the error of fn unchanged, so only fn itself can tell that fn
+// ran: let fn set a variable.
 // If the lock was lost before fn returned, the error also matches ErrLeaseLost, or ErrClosed if the
 // manager was closed: the work of fn may have met another holder. Test for these two first. If fn
 // returns the loss, as the cause of its context, Do reports the loss once.
@@ -47,17 +47,30 @@ func do(ctx context.Context, l *Lock, err error, fn func(ctx context.Context, l 
 	return l.Do(ctx, func(ctx context.Context) error { return fn(ctx, l) })
 }
 
-// Do calls fn with [Lock.Context], and unlocks. The error is that of [Manager.Do]. If the lock was
-// lost or unlocked before, or ctx has ended, fn is not called.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	if err := l.Err(); err != nil {
-		return cmp.Or(l.finish(ctx), error(l.ticket.failed(opHold, 0, err)))
+// Do calls fn with [Lock.Context], and unlocks in any case. fn is not called if the lock was lost,
+// or unlocked before (ErrNotHeld), or if ctx has ended. Everything else is as in [Manager.Do].
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	_, err := l.run(ctx, fn)
+	return err
+}
+
+// run is Do. run returns the loss of the lock, too, or nil.
+func (l *Lock) run(ctx context.Context, fn func(ctx context.Context) error) (loss, err error) {
+	switch lost := l.Err(); {
+	case errors.Is(lost, ErrNotHeld):
+		return nil, l.ticket.failed(opHold, 0, lost)
+	case lost != nil:
+		lost = l.finish(ctx)
+		return lost, lost
 	}
-	defer func() { err = joined(l, err, l.finish(ctx)) }()
+	defer func() {
+		loss = l.finish(ctx)
+		err = joined(l, err, loss)
+	}()
 	if ctx.Err() != nil {
-		return l.ticket.failed(opHold, 0, contextError(ctx))
+		return nil, l.ticket.failed(opLock, 0, contextError(ctx))
 	}
-	return fn(l.Context(ctx))
+	return nil, fn(l.Context(ctx))
 }
 
 // finish unlocks at the end of a Do. finish returns the loss if the lock was lost before, or nil.
@@ -70,20 +83,20 @@ func (l *Lock) finish(ctx context.Context) error {
 		return nil // fn has unlocked it, and has the result
 	}
 	if err := l.Unlock(ctx); errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) {
-		return err
+		return l.ticket.failed(opHold, 0, err)
 	}
 	return lost
 }
 
 // joined returns the error of the function of a Do and the loss of the lock l joined, or the only
 // error unchanged. A function that returned the loss of l has told nothing else.
-func joined(l *Lock, failed, lost error) error {
+func joined(l *Lock, failed, loss error) error {
 	told, ok := failed.(*LockError)
 	switch {
-	case lost == nil:
+	case loss == nil:
 		return failed
-	case failed == nil, ok && told.Op == opHold && told.Name == l.Name():
-		return lost
+	case failed == nil, ok && told != nil && told.Op == opHold && told.Name == l.Name() && errors.Is(loss, told.Err):
+		return loss
 	}
-	return errors.Join(failed, lost)
+	return errors.Join(failed, loss)
 }

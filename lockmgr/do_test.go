@@ -74,12 +74,12 @@ func TestLockDo(t *testing.T) {
 		requireLockError(t, l.Do(ctx, work), "hold", "orders", lockmgr.ErrNotHeld)
 		l = mustLock(t, m, "orders", lockmgr.FixedLease(second))
 		<-l.Lost()
-		requireLockError(t, l.Do(ctx, work), "unlock", "orders", lockmgr.ErrLeaseLost)
+		requireLockError(t, l.Do(ctx, work), "hold", "orders", lockmgr.ErrLeaseLost)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrLeaseLost)
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		l = mustLock(t, m, "orders")
-		requireLockError(t, l.Do(ended, work), "hold", "orders", context.Canceled)
+		requireLockError(t, l.Do(ended, work), "lock", "orders", context.Canceled)
 		require.ErrorIs(t, l.Err(), lockmgr.ErrNotHeld)
 		require.Equal(t, 1, calls)
 		awaitIdle(t, m)
@@ -101,7 +101,7 @@ func TestDo_TellsTheLoss(t *testing.T) {
 			if result != nil {
 				require.ErrorIs(t, err, result)
 			} else {
-				requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+				requireLockError(t, err, "hold", "orders", lockmgr.ErrLeaseLost)
 			}
 		}
 		require.ErrorIs(t, m.Do(ctx, "orders", func(context.Context, *lockmgr.Lock) error { return m.Close(ctx) }), lockmgr.ErrClosed)
@@ -119,6 +119,9 @@ func TestDo_TellsTheLossOnce(t *testing.T) {
 			"the loss of another": func(error) error {
 				return &lockmgr.LockError{Op: "hold", Name: "others", Err: lockmgr.ErrLeaseLost}
 			},
+			"an inner Do without a lock": func(error) error {
+				return &lockmgr.LockError{Op: "hold", Name: "orders", Err: lockmgr.ErrNotHeld}
+			},
 			"another error of the lock": func(error) error {
 				return &lockmgr.LockError{Op: "lock", Name: "orders", Err: lockmgr.ErrNotAcquired}
 			},
@@ -132,13 +135,21 @@ func TestDo_TellsTheLossOnce(t *testing.T) {
 				return told
 			}, lockmgr.MaxHold(second))
 			lines := strings.Split(err.Error(), "\n")
-			if last := `lockmgr: unlock "orders": lease lost: its MaxHold is over`; name == "the loss itself" {
+			if last := `lockmgr: hold "orders": lease lost: its MaxHold is over`; name == "the loss itself" {
 				require.Equal(t, []string{last}, lines, name)
-				requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+				requireLockError(t, err, "hold", "orders", lockmgr.ErrLeaseLost)
 			} else {
 				require.Equal(t, []string{told.Error(), last}, lines, name)
 			}
 		}
+
+		require.NotPanics(t, func() {
+			_ = m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
+				<-c.Done()
+				var none *lockmgr.LockError
+				return none
+			}, lockmgr.MaxHold(second))
+		})
 
 		// Timers are late: the function knows of the loss before the manager.
 		err := m.Do(ctx, "orders", func(c context.Context, l *lockmgr.Lock) error {
@@ -148,7 +159,7 @@ func TestDo_TellsTheLossOnce(t *testing.T) {
 			require.Error(t, c.Err())
 			return context.Cause(c)
 		}, lockmgr.FixedLease(second))
-		requireLockError(t, err, "unlock", "orders", lockmgr.ErrLeaseLost)
+		requireLockError(t, err, "hold", "orders", lockmgr.ErrLeaseLost)
 
 		// The context of an outer lock, and one that ends with an error not to compare.
 		outer := incomparable{lockmgr.ErrLeaseLost}
@@ -158,16 +169,16 @@ func TestDo_TellsTheLossOnce(t *testing.T) {
 			<-l.Lost()
 			return context.Cause(c)
 		}, lockmgr.MaxHold(second))
-		require.ErrorContains(t, err, "not to compare\nlockmgr: unlock")
+		require.ErrorContains(t, err, "not to compare\nlockmgr: hold")
 
 		closing := func(c context.Context, _ *lockmgr.Lock) error {
 			mustClose(t, m)
 			return context.Cause(c)
 		}
-		requireLockError(t, m.Do(ctx, "orders", closing), "unlock", "orders", lockmgr.ErrClosed)
+		requireLockError(t, m.Do(ctx, "orders", closing), "hold", "orders", lockmgr.ErrClosed)
 		m, _ = w.manager(lockmgr.Options{})
 		err = m.Lead(ctx, "orders", func(c context.Context, _ int64) error { return closing(c, nil) })
-		requireLockError(t, err, "unlock", "orders", lockmgr.ErrClosed)
+		requireLockError(t, err, "hold", "orders", lockmgr.ErrClosed)
 	})
 }
 

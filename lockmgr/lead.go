@@ -9,13 +9,13 @@ import (
 )
 
 // Lead campaigns for name and calls fn while the process leads. Of all processes that call Lead
-// with the name, one leads at a time. Lead blocks until fn has returned without a loss. While
-// fn does not run, Lead also ends with ctx.
+// with the name, one leads at a time. Lead blocks until fn has returned without a loss or, while fn
+// does not run, ctx ends.
 //
 // fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
 // [FromContext] returns the lock of the leadership. After a loss Lead drops the result of fn and
-// campaigns again. If ctx has ended, Lead returns the result instead, and the error also matches
-// ErrLeaseLost, as that of [Manager.Do]. term is the fencing token of the leadership: each leader
+// campaigns again. If ctx, or that of [WaitContext], has ended, Lead returns the result instead, and
+// the error also matches ErrLeaseLost, as that of [Manager.Do]. term is the fencing token of the leadership: each leader
 // has a larger term than all leaders before, unless the server has lost data since.
 //
 // When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
@@ -43,8 +43,8 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 		switch {
 		case err == nil:
 			pause = firstCampaignPause
-			lost, err := m.term(ctx, l, fn)
-			if !lost || ctx.Err() != nil {
+			loss, err := l.run(ctx, func(ctx context.Context) error { return fn(ctx, l) })
+			if !errors.Is(loss, ErrLeaseLost) || ctx.Err() != nil || waitCtx.Err() != nil {
 				return err
 			}
 		case ctx.Err() != nil || waitCtx.Err() != nil || !Temporary(err):
@@ -63,23 +63,14 @@ func (m *Manager) lead(ctx context.Context, name string, fn func(ctx context.Con
 	}
 }
 
-// term calls fn once, and returns the error that Do would return. lost reports whether the lock was
-// lost before fn returned, other than by Close.
-func (m *Manager) term(ctx context.Context, l *Lock, fn func(ctx context.Context, l *Lock) error) (lost bool, err error) {
-	defer func() {
-		loss := l.finish(ctx)
-		lost, err = errors.Is(loss, ErrLeaseLost), joined(l, err, loss)
-	}()
-	return false, fn(l.Context(ctx), l)
-}
-
 // A Leader campaigns for a name in the background: see [Manager.Lead]. Any goroutine may call the
 // methods.
 type Leader struct {
 	held    atomic.Pointer[Lock]
 	done    chan struct{}
 	err     error           // written before done is closed
-	ctx     context.Context // of the campaign, ended by stop
+	parent  context.Context // the argument of CampaignFor
+	ctx     context.Context // the child of parent that stop ends
 	stop    context.CancelFunc
 	changes chan LeaderChange // only the campaign sends
 }
@@ -91,15 +82,16 @@ type LeaderChange struct {
 	Term int64
 }
 
-// CampaignFor begins to campaign for a name. CampaignFor never blocks. The campaign ends with ctx
-// or with [Leader.Resign], and so does the goroutine of the campaign.
+// CampaignFor begins to campaign for a name. CampaignFor never blocks. The campaign ends with ctx,
+// with [Leader.Resign], or with an error of [Manager.Lock] that is not [Temporary]. So does the
+// goroutine of the campaign.
 func (m *Manager) CampaignFor(ctx context.Context, name string, opts ...LockOption) *Leader {
-	ctx, stop := context.WithCancel(ctx)
-	l := &Leader{done: make(chan struct{}), ctx: ctx, stop: stop, changes: make(chan LeaderChange, 1)}
+	l := &Leader{done: make(chan struct{}), parent: ctx, changes: make(chan LeaderChange, 1)}
+	l.ctx, l.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(l.done)
-		defer stop()
-		l.err = m.lead(ctx, name, l.holdTerm, opts)
+		defer l.stop()
+		l.err = m.lead(l.ctx, name, l.holdTerm, opts)
 	}()
 	return l
 }
@@ -139,7 +131,7 @@ func (l *Leader) Term() int64 {
 // leads returns the lock of the present leadership, or nil.
 func (l *Leader) leads() *Lock {
 	held := l.held.Load()
-	if held == nil || l.ctx.Err() != nil || !held.Valid() {
+	if held == nil || l.parent.Err() != nil || l.ctx.Err() != nil || !held.Valid() {
 		return nil
 	}
 	return held
