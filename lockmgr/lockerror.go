@@ -29,8 +29,8 @@ const (
 // Manager.Do, and the error of an Await of futures.All or futures.Any whose context ended.
 type LockError struct {
 	// Op is "lock" (Lock, TryLock, LockAsync and the like for a Set or for Permits), "hold" if a
-	// lock was lost, "unlock", "extend", "inspect", "force unlock", "return permits", "limit permits"
-	// or "delete permits".
+	// lock was lost or Lock.Do had none, "unlock", "extend", "inspect", "force unlock", "return
+	// permits", "limit permits" or "delete permits".
 	Op string
 	// Name is the name of the lock. For a Set, Name has all names, quoted, with their sides.
 	Name string

@@ -92,14 +92,14 @@ func (b *logbook) answers(all *core.Replies) {
 
 // lost notes the loss of a lock.
 func (b *logbook) lost(now time.Time, name, owner string, err error) {
-	if b.counts(&b.losses, now) <= burstLines {
+	if b.count(&b.losses, now) <= burstLines {
 		b.log.Warn("lock lost", "name", name, "owner", owner, "error", err)
 	}
 }
 
 // givenUp notes a release given up.
 func (b *logbook) givenUp(now time.Time, name string, err error) {
-	if b.counts(&b.unreleased, now) <= burstLines {
+	if b.count(&b.unreleased, now) <= burstLines {
 		b.log.Error("release not confirmed, the lock will expire", "name", name, "error", err)
 	}
 }
@@ -112,8 +112,8 @@ func (b *logbook) outside(name string) {
 	}
 }
 
-// counts counts a line of a burst, and returns how many the burst has.
-func (b *logbook) counts(s *burst, now time.Time) int {
+// count adds a line to a burst, and returns how many lines the burst has.
+func (b *logbook) count(s *burst, now time.Time) int {
 	b.endBursts(now)
 	if s.lines == 0 {
 		s.begin = now

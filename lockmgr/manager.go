@@ -274,9 +274,9 @@ func (m *Manager) Stats() Stats {
 // failed for Options.RetryTime, or ctx ends. If the server had failed for Options.RetryTime
 // already, Close waits for Options.RetryTime or Options.CommandTimeout, whichever is less. Close
 // leaves locks without a confirmed release to expire, and the error says so. Afterwards nothing of
-// the manager survives. If ctx ended first, an uninterruptible dial may end later, within the dial
-// time-out. In a cluster, a goroutine of the client library may sleep for up to 5 s after Dial or
-// after a change of the nodes, also beyond Close. Closing again waits for the same end.
+// the manager survives, but for two goroutines of the client library: in a cluster, one may sleep
+// for up to 5 s after Dial or after a change of the nodes; and if ctx ended first, a dial may end
+// within its time-out. Closing again waits for the same end.
 //
 // Close also waits for Options.Observer and the log handler to get the queued events and lines, and
 // for the callbacks of futures to return, for at most 2 s and no longer than ctx allows. Events and

@@ -38,7 +38,7 @@ type redisDialer struct {
 	sharded bool
 
 	mu        sync.Mutex
-	abandoned *dedication // in progress, and no link waits for it
+	abandoned *dedication // in progress, and no link waits for it; at most one call is in progress
 }
 
 // A dedication is a call of the client's Dedicate. The call takes no context. The call blocks until

@@ -126,9 +126,10 @@ func chooseHandOver(ctx context.Context, mgr *lockmgr.Manager, work simple, send
 	if err != nil {
 		return err
 	}
-	if err := lock.Do(ctx, work); err != nil { // the name stays taken for the rest of the ten minutes
+	if err := lock.Do(ctx, work); err != nil {
 		return err
 	}
+	// The name stays taken for the rest of the ten minutes.
 	return send(lock.HolderID(), lock.Token())
 	// end
 }

@@ -14,7 +14,7 @@
 //	handle     a lock is given back once, by its handle, while it is held; any
 //	           other unlock is refused and touches nothing
 //	loss       Lost fires for each lock
-//	deadline   a caller in a hurry, and a slow script, end no connection
+//	connection a caller in a hurry, and a slow script, end none
 //
 // Redis is authoritative for what is left: it is asked at once after Close, long before a lease
 // could end, and its count of expired keys must be zero.

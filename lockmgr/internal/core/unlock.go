@@ -52,7 +52,7 @@ func (m *Machine) letGo(h *Hold, err error) {
 	if !e.of.hasDetails() {
 		return
 	}
-	m.failUpgrade(e, ErrNotAcquired) // the owner of an upgrade has the only hold
+	m.failUpgrade(e, ErrNotAcquired) // its owner had the only hold
 	m.answerProlongations(e, func(p *Prolongation) bool { return p.Request.Hold == h }, err)
 	m.holdOver(e, h)
 	if x := &e.upkeep().extend; e.hold == nil {
