@@ -73,12 +73,13 @@ func TestWaitContext_EndsNoWork(t *testing.T) {
 	})
 }
 
-// A leader goes on leading when WaitContext ends, and does not campaign again after a loss.
+// A leader goes on leading when WaitContext ends. It does not campaign again after a loss, and tells
+// the loss and the result of its function.
 func TestWaitContext_OfALeader(t *testing.T) {
 	bubble(t, func(t *testing.T, w *scene) {
 		m, n := w.manager(lockmgr.Options{Lease: 3 * second})
 		stopping, stop := context.WithCancelCause(ctx)
-		terms := 0
+		terms, failed := 0, errors.New("failed")
 		err := m.Lead(ctx, "leader", func(c context.Context, term int64) error {
 			terms++
 			stop(errStopping)
@@ -87,9 +88,10 @@ func TestWaitContext_OfALeader(t *testing.T) {
 			n.hush()
 			<-c.Done()
 			n.heal()
-			return errors.New("dropped")
+			return failed
 		}, lockmgr.WaitContext(stopping))
-		require.ErrorIs(t, err, errStopping)
+		require.ErrorIs(t, err, failed)
+		require.ErrorIs(t, err, lockmgr.ErrLeaseLost)
 		require.Equal(t, 1, terms)
 	})
 }
