@@ -704,3 +704,19 @@ func TestLayout_HostThatIsNotKnown(t *testing.T) {
 		require.Equal(t, []string{want}, addrsOf(layout), host)
 	}
 }
+
+// An answer to CLUSTER SLOTS that no server sends is an error, and no layout.
+func TestLayout_BadReplies(t *testing.T) {
+	const node = "*3\r\n+a\r\n:1\r\n+A\r\n"
+	for _, reply := range []string{
+		":1\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
+		"*1\r\n*3\r\n+x\r\n:1\r\n" + node, "*1\r\n*3\r\n:0\r\n+x\r\n" + node,
+		"*1\r\n*3\r\n:-1\r\n:1\r\n" + node, "*1\r\n*3\r\n:0\r\n:16384\r\n" + node, "*1\r\n*3\r\n:2\r\n:1\r\n" + node,
+		"*1\r\n*3\r\n:0\r\n:1\r\n+a\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n+a\r\n", "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n+a\r\n+x\r\n",
+	} {
+		n := newFakeNode(t, "A", reply)
+		a := nodeAnswer(t.Context(), n.client, "asked:1")
+		require.Error(t, a.err, "%q", reply)
+		require.Empty(t, a.layout, "%q", reply)
+	}
+}
