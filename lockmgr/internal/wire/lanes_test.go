@@ -232,6 +232,25 @@ func TestLanes_RedirectionsDoNotShareALane(t *testing.T) {
 	})
 }
 
+// What a redirection redirects once more fails, and the core tries again after a pause.
+func TestLanes_RedirectionsFollowOneStep(t *testing.T) {
+	to, tries := map[int]*Failure{0: redirectionTo(t, "h:1")}, 0
+	synctest.Test(t, func(t *testing.T) {
+		anywhere := each(func(c *Command) Answer {
+			if tries++; tries < 10 {
+				return redirects(to)(c)
+			}
+			return Answer{}
+		})
+		l, replies := lanesOf(t, anywhere, still(oneShard("a:1"), func(string) Server { return redirects(to) }))
+		l.Submit([]*core.Op{acquire(nameInSlot(0), 1)}, 0)
+		synctest.Wait()
+		require.Len(t, replies, 1)
+		require.Error(t, (<-replies).Err)
+		require.Equal(t, 1, tries)
+	})
+}
+
 // Close answers each operation, whichever lane has it. It makes no lane for what a master redirects
 // then.
 func TestLanes_CloseAnswersWhatIsPassedOn(t *testing.T) {
