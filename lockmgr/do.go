@@ -11,10 +11,10 @@ import (
 // the wait but not fn is an option: [WaitContext]. If the lock cannot be had, fn is not called and
 // Do returns the error of [Manager.Lock]. Nor is fn called if ctx has ended by then: the error is
 // that of ctx. Otherwise Do returns the error of fn unchanged, so only fn itself can tell that fn
-// ran: let fn set a variable.
-// If the lock was lost before fn returned, the error also matches ErrLeaseLost, or ErrClosed if the
-// manager was closed: the work of fn may have met another holder. Test for these two first. If fn
-// returns the loss, as the cause of its context, Do reports the loss once.
+// ran: let fn set a variable. If the lock was lost before fn returned, the error also matches
+// ErrLeaseLost, or ErrClosed if the manager was closed: the work of fn may have met another holder.
+// Test for these two first. If fn returns the loss, as the cause of its context, Do reports the
+// loss once.
 //
 // The context of fn names no owner. A request for the same name in fn waits for fn itself, and no
 // deadlock is seen, unless ctx has an owner: see [WithOwner].

@@ -97,9 +97,9 @@
 // server comes as a [ServerError] with a hint. Bad arguments fail at once and send nothing. While
 // the server can't be reached, waiting requests fail within Options.RetryTime plus an
 // Options.CommandTimeout, however many requests wait; TryLock fails when its command has failed. A
-// hanging dial adds the dial time-out of the client. The error of a wait during most of
-// which, and for 50 ms, the server was silent matches ErrUnavailable and not ErrNotAcquired. [Temporary] reports whether
-// another try may succeed.
+// hanging dial adds the dial time-out of the client. If the server was silent for most of a wait,
+// and for 50 ms at least, the error matches ErrUnavailable and not ErrNotAcquired. [Temporary]
+// reports whether another try may succeed.
 //
 // # Servers
 //

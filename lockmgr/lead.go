@@ -14,9 +14,10 @@ import (
 //
 // fn gets a context that ends with ctx, or when the leadership is lost. fn must return then.
 // [FromContext] returns the lock of the leadership. After a loss Lead drops the result of fn and
-// campaigns again. If ctx, or that of [WaitContext], has ended, Lead returns the result instead, and
-// the error also matches ErrLeaseLost, as that of [Manager.Do]. term is the fencing token of the leadership: each leader
-// has a larger term than all leaders before, unless the server has lost data since.
+// campaigns again. If ctx, or that of [WaitContext], has ended, Lead returns the result instead,
+// and the error also matches ErrLeaseLost, as that of [Manager.Do]. term is the fencing token of
+// the leadership: each leader has a larger term than all leaders before, unless the server has lost
+// data since.
 //
 // When fn returns, the leadership ends, and another process leads within a round trip or two. Lead
 // then returns the error of fn. If ctx ends while another process leads, the error of Lead matches

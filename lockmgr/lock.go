@@ -439,8 +439,8 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 	return t.failed(opLock, max(0, now-t.request.Asked), err)
 }
 
-// failed returns the error of an operation on the lock. If err is the loss of the hold, the error has
-// the reason of the loss.
+// failed returns the error of an operation on the lock. If err is the loss of the hold, the error
+// has the reason of the loss.
 func (t *ticket) failed(op string, waited time.Duration, err error) *LockError {
 	if loss, ok := err.(*LockError); ok {
 		err = loss.Err

@@ -25,8 +25,9 @@ const (
 
 // A LockError records which operation on which lock failed, and why. Every error of a method that
 // takes or gives back a lock is a LockError. So are the loss of a lock, which Lock.Err returns, and
-// the error of a future of LockAsync or UnlockAsync, except futures.ErrPending. Two errors are not: the error of the function given to
-// Manager.Do, and the error of an Await of futures.All or futures.Any whose context ended.
+// the error of a future of LockAsync or UnlockAsync, except futures.ErrPending. Two errors are not:
+// the error of the function given to Manager.Do, and the error of an Await of futures.All or
+// futures.Any whose context ended.
 type LockError struct {
 	// Op is "lock" (Lock, TryLock, LockAsync and the like for a Set or for Permits), "hold" if a
 	// lock was lost or Lock.Do had none, "unlock", "extend", "inspect", "force unlock", "return
