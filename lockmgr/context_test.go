@@ -83,7 +83,7 @@ func TestContext_EndsWithTheLease(t *testing.T) {
 			}
 			<-told
 			require.Equal(t, context.Canceled, l.Context(parent).Err(), "one that is made later")
-			l.ticket.hold().end(ErrLeaseLost) // the manager notices it now
+			l.ticket.hold().end(ErrLeaseLost, ErrLeaseLost) // the manager notices it now
 			require.ErrorIs(t, context.Cause(l.Context(parent)), ErrLeaseLost)
 			require.Zero(t, l.bound(), "nothing is kept for a lock that has ended")
 		})
@@ -140,7 +140,7 @@ func TestContext_ForgottenOnceItsParentEnded(t *testing.T) {
 	for _, c := range live {
 		require.NoError(t, c.Err())
 	}
-	l.ticket.hold().end(ErrLeaseLost)
+	l.ticket.hold().end(ErrLeaseLost, ErrLeaseLost)
 	for _, c := range live {
 		require.ErrorIs(t, context.Cause(c), ErrLeaseLost)
 	}
@@ -169,7 +169,7 @@ func TestContext_CallLooksAtFewOthers(t *testing.T) {
 	}
 	require.Equal(t, n, l.bound())
 	require.LessOrEqual(t, asked, 2*n)
-	l.ticket.hold().end(ErrLeaseLost)
+	l.ticket.hold().end(ErrLeaseLost, ErrLeaseLost)
 }
 
 // A call of Lost while the loss is reported: the channel is closed exactly once. With the race
@@ -180,7 +180,7 @@ func TestLock_LostIsAskedForDuringTheLoss(t *testing.T) {
 		h := l.ticket.hold()
 		h.makeMore() // as after Context
 		var wg sync.WaitGroup
-		wg.Go(func() { h.end(errors.New("lost")) })
+		wg.Go(func() { h.end(errors.New("lost"), nil) })
 		<-l.Lost()
 		wg.Wait()
 	}

@@ -83,7 +83,7 @@ func (l *Lock) finish(ctx context.Context) error {
 		return nil // fn has unlocked it, and has the result
 	}
 	if err := l.Unlock(ctx); errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrClosed) {
-		return l.ticket.failed(opHold, 0, err)
+		return l.ticket.failed(opHold, 0, errors.Unwrap(err))
 	}
 	return lost
 }

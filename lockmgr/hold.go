@@ -55,9 +55,9 @@ func (h *hold) makeMore() *holdMore {
 	return h.more.Load()
 }
 
-// end marks the hold lost, closes the channel handed out and cancels the contexts. Later calls of
-// Lost return a closed channel.
-func (h *hold) end(err error) {
+// end marks the hold lost, closes the channel handed out and cancels the contexts with a cause. Later
+// calls of Lost return a closed channel.
+func (h *hold) end(err, cause error) {
 	h.until.Store(0)
 	more := h.makeMore()
 	more.mu.Lock()
@@ -69,7 +69,7 @@ func (h *hold) end(err error) {
 		close(lost)
 	}
 	for _, c := range contexts {
-		c.cancel(err)
+		c.cancel(cause)
 	}
 }
 

@@ -97,7 +97,7 @@ func (l *Lock) Err() error {
 	case over && (lost == nil || l.ticket.unlock.Load() != nil): // unlock is set only by an Unlock that found no loss
 		return ErrNotHeld
 	case lost != nil:
-		return lost
+		return l.ticket.failed(opHold, 0, lost)
 	case !l.Valid():
 		return l.ticket.failed(opHold, 0, ErrLeaseLost)
 	}
@@ -439,12 +439,8 @@ func (t *ticket) waitError(now time.Duration, err error) error {
 	return t.failed(opLock, max(0, now-t.request.Asked), err)
 }
 
-// failed returns the error of an operation on the lock. If err is the loss of the hold, the error
-// has the reason of the loss.
+// failed returns the error of an operation on the lock.
 func (t *ticket) failed(op string, waited time.Duration, err error) *LockError {
-	if loss, ok := err.(*LockError); ok {
-		err = loss.Err
-	}
 	return &LockError{Op: op, Name: t.request.Name, Waited: waited, Err: err, set: t.request.Kind == core.Several}
 }
 

@@ -322,7 +322,7 @@ func (l *loop) failed(r *core.Request, err error) {
 }
 
 func (l *loop) lost(h *core.Hold, err error) {
-	holdOf(h).end(ticketOf(h.Request).failed(opHold, 0, err))
+	holdOf(h).end(err, ticketOf(h.Request).failed(opHold, 0, err))
 	l.announcer.unlocked()
 	l.observeLoss(h, err)
 	if err != core.ErrClosed {

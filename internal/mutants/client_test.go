@@ -80,7 +80,7 @@ var clientMutants = []mutant{
 
 	{"loss", "the positions in a renewal's reply are ignored", wire, "exception", "out = Answer{Kind: Int}", "", shell + "TestRenewal_FindsALoss"},
 	{"loss", "only Close is told", manager, "loop.perform", "l.lost(e.Hold, e.Err)", "if e.Err == core.ErrClosed {\n\t\t\tl.lost(e.Hold, e.Err)\n\t\t}", client + "TestLock_LossIsToldForEach"},
-	{"loss", "contexts live on", manager, "hold.end", "c.cancel(err)", "_ = c", shell + "TestLock_LostAtTheDeadlineOfASilentServer"},
+	{"loss", "contexts live on", manager, "hold.end", "c.cancel(cause)", "_ = c", shell + "TestLock_LostAtTheDeadlineOfASilentServer"},
 	{"loss", "a forced unlock is not looked into", manager, "Manager.force", "m.actor.Post(core.Verify{Name: name})", "func() { _ = core.Verify{Name: name} }()", shell + "TestForceUnlock_IsSeenAtOnce"},
 
 	{"cancel", "a grant that nobody takes is dropped", manager, "loop.granted", "l.actor.Post(core.Untaken{Request: r})", "", shell + "TestCancel_WhileTheManagerIsStuckLeavesNothing"},
