@@ -65,7 +65,7 @@ func (l *Lock) run(ctx context.Context, fn func(ctx context.Context) error) (los
 	}
 	defer func() {
 		loss = l.finish(ctx)
-		err = joined(l, err, loss)
+		err = joined(err, loss)
 	}()
 	if ctx.Err() != nil {
 		return nil, l.ticket.failed(opLock, 0, contextError(ctx))
@@ -88,14 +88,13 @@ func (l *Lock) finish(ctx context.Context) error {
 	return lost
 }
 
-// joined returns the error of the function of a Do and the loss of the lock l joined, or the only
-// error unchanged. A function that returned the loss of l has told nothing else.
-func joined(l *Lock, failed, loss error) error {
-	told, ok := failed.(*LockError)
+// joined returns the error of the function of a Do and the loss joined, or the only error unchanged.
+// A function that returned the loss has told nothing else.
+func joined(failed, loss error) error {
 	switch {
 	case loss == nil:
 		return failed
-	case failed == nil, ok && told != nil && told.Op == opHold && told.Name == l.Name() && errors.Is(loss, told.Err):
+	case failed == nil, errors.Is(loss, failed):
 		return loss
 	}
 	return errors.Join(failed, loss)

@@ -70,6 +70,14 @@ func (e *LockError) Error() string {
 // Unwrap returns the reason.
 func (e *LockError) Unwrap() error { return e.Err }
 
+// Is reports whether target is a LockError that tells nothing else: of the same operation on the
+// same name, and errors.Is finds target's reason in e's. So errors.Is(lock.Err(), err) reports
+// whether a function has returned the loss of its lock.
+func (e *LockError) Is(target error) bool {
+	t, ok := target.(*LockError)
+	return ok && t != nil && t.Op == e.Op && t.Name == e.Name && t.set == e.set && errors.Is(e.Err, t.Err)
+}
+
 // shownName returns a name, or the text of a set, for an error text.
 func shownName(name string, isSet bool) string {
 	switch {

@@ -193,7 +193,7 @@ func (t task) run(ctx context.Context) error {
 	defer t.of.change(ctx, func(r *runs) { r.ended = append(r.ended, lock) })
 	err := t.fn(lock.Context(ctx))
 	if lost := lock.Err(); lost != nil && !errors.Is(lost, lockmgr.ErrNotHeld) {
-		if err == lost { // as the cause of the context of fn
+		if errors.Is(lost, err) { // as the cause of the context of fn
 			err = nil
 		}
 		err = errors.Join(err, fmt.Errorf("the lock of the job was lost: %w", lost))
