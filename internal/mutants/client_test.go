@@ -43,7 +43,7 @@ var scriptMutants = []mutant{
 	{"line.lua", "a grant is overwritten", scripts + "plain_line.lua", "", "if redis.call('EXISTS', key) == 1 then", "if false then", tables + "TestScript_LineIsNotOvertaken"},
 	{"line.lua", "clients in no line are never first", scripts + "plain_line.lua", "", "outside ~= 0 or ", "not outside or ", tables + "TestScript_LineTells"},
 	{"line.lua", "others overtake", scripts + "permits_acquire.lua", "", "ok and sum or 0", "0", tables + "TestScript_PermitsLine"},
-	{"line.lua", "the place of a manager that was told lasts", scripts + "line.lua", "", "now < till", "true", tables + "TestScript_PermitsPlacesEnd"},
+	{"line.lua", "the place of a manager that was told lasts", scripts + "line.lua", "", "now < till and", "", tables + "TestScript_PermitsPlacesEnd"},
 	{"line.lua", "leaves although a newer script has joined", scripts + "line.lua", "", "n and newest <= id", "n", tables + "TestScript_PermitsPlacesEnd"},
 	{"line.lua", "a copy that runs late joins anew", scripts + "line.lua", "", "old and newest > id", "false", tables + "TestScript_LineLateJoin"},
 	{"line.lua", "a grant by message that nobody hears", scripts + "plain_line.lua", "", "outside ~= 0 or heard == 0", "outside ~= 0", tables + "TestScript_LineGrantByMessage"},

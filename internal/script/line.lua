@@ -57,6 +57,12 @@ if not clock[1] then
 end
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local patience = 2000 -- how long a told manager keeps its position: as long as managers wait between two tries
+local longest = 60000 -- managers ask for three seconds
+
+-- lasts reports whether a position is not over. A till further away than longest is of another server's clock.
+local function lasts(till)
+  return now < till and till <= now + longest
+end
 
 -- positionOf returns what the hash says of a manager, or nil if the manager is not in the line.
 local function positionOf(line, manager)
@@ -79,7 +85,7 @@ local function at(line, i)
       return
     end
     local n, id, till, flags, note = positionOf(line, manager)
-    if n and now < till then
+    if n and lasts(till) then
       return manager, n, id, till, flags, note
     end
     remove(line, manager)

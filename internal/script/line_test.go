@@ -195,6 +195,24 @@ func TestScript_LineKeepsItsLife(t *testing.T) {
 	})
 }
 
+// A failover may bring a clock that is minutes behind. A position that would last for minutes by the
+// new clock is over, even that of a manager that may be deaf.
+func TestScript_LineOfAnotherClock(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "plain L a:1")
+		s.lineAcquire(t, lineCall{manager: "b", id: 1, deaf: true})
+		s.lineAcquire(t, lineCall{manager: "c", id: 1, deaf: true})
+		wants := "{" + theLock + "}:lock_wants"
+		fields := strings.SplitN(s.do(t, "HGET", wants, "b").(string), " ", 4)
+		till, err := strconv.ParseInt(fields[2], 10, 64)
+		require.NoError(t, err)
+		fields[2] = strconv.FormatInt(till+120_000, 10)
+		s.do(t, "HSET", wants, "b", strings.Join(fields, " "))
+		s.release(t, "a:1")
+		require.Equal(t, "nil", s.lineAcquire(t, lineCall{manager: "c", id: 2, deaf: true}))
+	})
+}
+
 // A manager is told instead of granted if it cannot be granted by message, or if clients subscribe
 // that are in no line. The lock stays free for the manager for two seconds. A manager that should
 // listen and does not leaves the line.

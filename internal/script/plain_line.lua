@@ -137,7 +137,7 @@ end
 local function refusal(key, want, n, free)
   local manager, line = string.match(want, '^%S+'), lineOf(key)
   local needs, _, till, flags = positionOf(line, manager or '')
-  local told = needs and n <= needs and now < till and string.find(flags, 't') -- it may take them, whoever is before
+  local told = needs and n <= needs and lasts(till) and string.find(flags, 't') -- it may take them, whoever is before
   if told or ahead(line, manager, free - n) <= free - n then
     return
   end
