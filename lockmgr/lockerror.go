@@ -75,7 +75,11 @@ func (e *LockError) Unwrap() error { return e.Err }
 // whether a function has returned the loss of its lock.
 func (e *LockError) Is(target error) bool {
 	t, ok := target.(*LockError)
-	return ok && t != nil && t.Op == e.Op && t.Name == e.Name && t.set == e.set && errors.Is(e.Err, t.Err)
+	if !ok || t == nil {
+		return false
+	}
+	sameLock := t.Name == e.Name && t.set == e.set
+	return sameLock && t.Op == e.Op && errors.Is(e.Err, t.Err)
 }
 
 // shownName returns a name, or the text of a set, for an error text.

@@ -18,7 +18,8 @@ func (m *Machine) failsWith(e *entry, q *Request, r *Reply) bool {
 		return m.overdue(e, q)
 	case verb == VerbAcquire, verb == VerbTransfer && e.of.places() != nil:
 		// Without this script no request gets the lock, or a place in the queue.
-		return (r.Final || q.Once || m.overdue(e, q)) && (q.Fenced || !r.tokensRefused())
+		concerned := q.Fenced || !r.tokensRefused()
+		return concerned && (r.Final || q.Once || m.overdue(e, q))
 	}
 	return m.failsBeside(e, q, r)
 }

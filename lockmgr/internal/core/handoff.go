@@ -156,6 +156,9 @@ func (m *Machine) gone(e *entry) {
 // mayKeep reports whether the first waiter may have an entry that is to be released, if the release
 // does not run.
 func (m *Machine) mayKeep(e *entry) bool {
-	r := e.of.queue.head
-	return r != nil && e.of.rules().transfers() && e.of.rules().passes(e, r) && !m.isReserved(e) && !m.closing
+	r, rules := e.of.queue.head, e.of.rules()
+	if r == nil || m.isReserved(e) || m.closing {
+		return false
+	}
+	return rules.transfers() && rules.passes(e, r)
 }

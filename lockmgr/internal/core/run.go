@@ -68,13 +68,15 @@ func (m *Machine) decideRun(e *entry) runDecision {
 // processes that nobody knows of, because these processes poll: see keptLong.
 func (m *Machine) runOver(e *entry) bool {
 	p := e.of.position()
-	if p == nil {
+	switch {
+	case p == nil:
 		return false
+	case m.now < p.outsiders.until:
+		return true
 	}
 	over := e.upkeep().unasked >= m.cfg.PassCount || m.now-e.runSince >= m.cfg.PassTime
 	othersWait := e.of.details.run.others || !m.cfg.TrustSubscribers
-	paused := m.now < p.outsiders.until
-	return paused || over && othersWait || e.of.plainOrReadWrite() && m.keptLong(e)
+	return over && othersWait || e.of.plainOrReadWrite() && m.keptLong(e)
 }
 
 // keptLong reports whether the entry has been passed on here for so long that a process without a

@@ -82,7 +82,8 @@ func (m *Machine) wakeEntry(e *entry, ev Wake, gap bool) {
 	// the transfer gives way, or if the release joins the line. A gap counts for a release, because
 	// the server may remove a position that nobody hears for. A confirmation closes the gap in
 	// which a message may have been missed, whether at the start or after a reconnection.
-	e.woken = e.woken || ev.Message || ev.Confirmed || gap && e.phase == releasing
+	woken := ev.Message || ev.Confirmed || gap && e.phase == releasing
+	e.woken = e.woken || woken
 }
 
 // wakeWaiting is wakeEntry for an entry in phase waiting.
