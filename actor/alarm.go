@@ -23,11 +23,8 @@ type alarm struct {
 // set makes the deadline next from now, never if next is negative.
 func (a *alarm) set(next time.Duration) {
 	a.at = never
-	if next < 0 {
-		return
-	}
 	now := time.Since(a.origin)
-	if at := now + next; at >= now { // else it is centuries away
+	if at := now + next; at >= now { // else next is negative, or centuries
 		a.at = at
 		a.arm(now)
 	}
