@@ -179,6 +179,7 @@ func TestScript_StoppedHalfway(t *testing.T) {
 			for state, given := range states {
 				for _, call := range []string{
 					"acquire 30000 0 me:1", "acquire 30000 2 me:1", "acquire 30000 0 me:2 me:1", "acquire 30000 2 me:2 me:1",
+					"acquire_many 30000 me:1",
 					"transfer 30000 0 me:2 me:1", "transfer 30000 2 me:2 me:1", "release me:1", "renew 30000 me:1",
 				} {
 					script, args, _ := strings.Cut(call, " ")
