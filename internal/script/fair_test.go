@@ -294,6 +294,21 @@ func TestScript_FairBrokenQueue(t *testing.T) {
 	})
 }
 
+// A release whose user may not change the queue frees the lock. If only places leave, the script says
+// that it has failed, because the places are still there.
+func TestScript_FairReleaseHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	w := s.as(t, "-lrem")
+	leave := fairLine{Manager: "a", ID: 2, LifeMs: fairLife, Leave: []uint64{2}}
+	s.giveQueue(t, "a:1:f; a:2:f~50000")
+	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.runFair(t, w, "fair_release", leave, 10000, 0))
+	leave.Others = []uint64{1}
+	s.giveQueue(t, "a:1:f; a:2:f~50000")
+	require.Regexp(t, `^\[1 ".*(NOPERM|can't|permission)`, s.runFair(t, w, "fair_release", leave, 10000, 0))
+	require.Equal(t, []any{int64(0), int64(1)}, s.all(t, []string{"EXISTS", fairKeys.Lock}, []string{"LLEN", fairKeys.Queue}))
+}
+
 // A client of Redisson that is the last to leave the queue does not know what the scripts have
 // noted. The notes end within the time for which a place lasts.
 func TestScript_FairNotesEndBehindRedisson(t *testing.T) {
