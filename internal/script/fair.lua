@@ -191,6 +191,16 @@ local function head()
   return top
 end
 
+-- remove removes a place from the queue, if the place is there. The last place takes the notes along.
+local function remove(member)
+  if redis.call('ZREM', deadlines, member) == 1 then
+    change('LREM', queue, 1, member)
+    if not head() then
+      redis.call('DEL', waits, deadlines)
+    end
+  end
+end
+
 -- move moves the deadline of a member, if it has one, but not back to before now + sum. sum is the sum of
 -- the waits up to the member's own.
 local function move(member, by, sum)
@@ -295,10 +305,7 @@ local function clean()
     end
   end
   for i = 1, #leaving do
-    local member = place(leaving[i])
-    if redis.call('ZREM', deadlines, member) == 1 then
-      change('LREM', queue, 1, member)
-    end
+    remove(place(leaving[i]))
   end
   local first = head()
   if not first then
@@ -535,11 +542,7 @@ local function grantTo(first)
     or not send(lock, to, n, text, micros, since, lease, token, secret) then
     return false
   end
-  redis.call('ZREM', deadlines, first)
-  change('LPOP', queue)
-  if not head() then
-    redis.call('DEL', waits, deadlines)
-  end
+  remove(first)
   return true
 end
 
@@ -586,12 +589,7 @@ local function install(mine, least)
   for i = 1, #others do
     redis.call('HDEL', lock, place(others[i]))
   end
-  if redis.call('ZREM', deadlines, mine) == 1 then
-    change('LREM', queue, 1, mine)
-    if not head() then
-      redis.call('DEL', waits, deadlines)
-    end
-  end
+  remove(mine)
   return last
 end
 

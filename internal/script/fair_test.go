@@ -225,6 +225,7 @@ behind one of Redisson | c:1:f; j:1~40000 a:1:f~60000; j:1=40000 sum=40000 @a=1 
 nothing is before the first place any more | c:1:f; a:1:f~200000 j:1~240000 | b 1 1 1 | [0 20000 1 1] | ["c:1:f" "1"]20000[a:1:f~50000 j:1~90000] [@b=1 j:1=40000 sum=40000]
 places in another order | c:1:f; a:3:f~50000 b:1:f~50000 a:1:f~50000 | a 2 1 1 refresh=0 | [0 20000 0 0] | ["c:1:f" "1"]20000[a:1:f~50000 b:1:f~50000 a:3:f~50000] [@a=2]
 the first | ; a:1:f~50000 a:2:f~50000 b:1:f~50000 a:3:f~50000 | a 2 1 1 | [1 2 0 0] | ["a:1:f" "1"]10000[a:2:f~50000 b:1:f~50000 a:3:f~50000] [@a=2]
+the last place | ; a:1:f~50000; @a=1 | a 2 1 1 | [1 0 0 0] | ["a:1:f" "1"]10000[] []
 a first place that is over | c:1:f; a:1:f~50000 b:1:f~50000 | a 2 2 2 | [0 20000 0 1] | ["c:1:f" "1"]20000[b:1:f~50000] [@a=2]
 no place | ; b:1:f~50000 | a 1 1 1 | [0 50000 0 1] | []-2[b:1:f~50000] [@a=1] | b
 the record of a try without an answer | a:5:f; b:1:f~50000 | a 1 6 6 other=5 join=6 | [0 50000 0 0] | []-2[b:1:f~50000 a:6:f~50000] [@a=1] | b
