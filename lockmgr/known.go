@@ -108,7 +108,7 @@ const (
 // record.
 func readProcess(text string) *processRecord {
 	r := new(processRecord)
-	if text == "" || len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
+	if len(text) > mostRecord || json.Unmarshal([]byte(text), r) != nil {
 		return nil
 	}
 	r.Process.clean()
