@@ -28,7 +28,6 @@ type demotion struct {
 	mu     sync.Mutex
 	asking bool
 	asked  time.Time // when the last connection was begun
-	closed bool
 }
 
 // redialEvery is the least time between two new connections.
@@ -45,7 +44,7 @@ func (d *demotion) suspected() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if d.asking || d.closed || now.Sub(d.asked) < d.every {
+	if d.asking || d.ctx.Err() != nil || now.Sub(d.asked) < d.every {
 		return
 	}
 	d.asking, d.asked = true, now
@@ -53,7 +52,7 @@ func (d *demotion) suspected() {
 		found := d.reachesMaster(d.ctx)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.asking = false; found && !d.closed {
+		if d.asking = false; found && d.ctx.Err() == nil {
 			d.conns.abortAll()
 		}
 	})
@@ -62,8 +61,7 @@ func (d *demotion) suspected() {
 // close ends the new connection, if any, and waits for the end.
 func (d *demotion) close() {
 	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
 	d.stop()
+	d.mu.Unlock()
 	d.wait.Wait()
 }

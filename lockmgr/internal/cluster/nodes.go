@@ -48,7 +48,6 @@ type Nodes struct {
 	members map[string]member // nodes that were in the layout lately, by ID
 	moved   map[int]string    // addresses that MOVED has named since, by slots
 	peers   map[string]*peer  // the nodes in use, by address
-	closed  bool
 }
 
 // A peer is a node in use.
@@ -85,7 +84,7 @@ const memberRest = time.Minute
 func question[T any](ctx context.Context, n *Nodes, ask func(context.Context) T) (answer T, ok bool) {
 	answers := make(chan T, 1)
 	n.mu.Lock()
-	if n.closed {
+	if n.ctx.Err() != nil {
 		n.mu.Unlock()
 		return answer, false
 	}
@@ -130,7 +129,6 @@ func (n *Nodes) Later(unready func(ctx context.Context) *wire.Failure) { n.unrea
 func (n *Nodes) Close() {
 	n.end()
 	n.mu.Lock()
-	n.closed = true
 	for _, p := range n.peers {
 		if p.own != nil {
 			n.background.Go(p.own.Close)
@@ -217,7 +215,7 @@ var unknownNode = &wire.Failure{Kind: wire.Unavailable, Ran: core.No, Elsewhere:
 func (n *Nodes) peer(addr string) *peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	if n.ctx.Err() != nil {
 		return nil
 	}
 	p := n.peers[addr]
@@ -258,7 +256,7 @@ func (n *Nodes) connect(addr string) (rueidis.Client, *wire.Failure) {
 // dial gives a peer a client of its own, if the peer has none.
 func (n *Nodes) dial(addr string, p *peer) error {
 	n.mu.Lock()
-	open := p.own == nil && !n.closed
+	open := p.own == nil && n.ctx.Err() == nil
 	n.mu.Unlock()
 	if !open {
 		return nil

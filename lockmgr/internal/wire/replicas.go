@@ -46,7 +46,6 @@ type confirmer struct {
 	filled     sync.Cond
 	replies    []core.Reply
 	confirming []*core.Op // whose replies are being confirmed
-	closed     bool
 
 	failure  *Failure      // of the newest wait for replicas, or nil
 	failedAt time.Duration // when that was
@@ -93,7 +92,6 @@ func (c *confirmer) add(r core.Reply) {
 func (c *confirmer) close() {
 	c.stop()
 	c.mu.Lock()
-	c.closed = true
 	c.filled.Signal()
 	c.mu.Unlock()
 	c.drop()
@@ -141,7 +139,7 @@ func (c *confirmer) shrink() {
 func (c *confirmer) take(out []core.Reply) []core.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.replies) == 0 && !c.closed {
+	for len(c.replies) == 0 && c.ctx.Err() == nil {
 		c.filled.Wait()
 	}
 	out = append(out[:0], c.replies...)
@@ -381,7 +379,7 @@ func (c *confirmer) dial() (any, error) {
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
-	case c.closed:
+	case c.ctx.Err() != nil:
 		go own.Close()
 	default:
 		c.own = own
