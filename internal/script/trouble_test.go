@@ -162,8 +162,23 @@ func TestScript_WithoutTime(t *testing.T) {
 	require.Equal(t, "nil", s.eval(t, w, "acquire", []string{theLock}, []string{"30000", "0", "c:1"}), "it is not known who is in the line")
 }
 
+// A manager that can't stand in the line takes a lock that is free, whoever is first: else the manager
+// would wait for ever.
+func TestScript_NoWayIntoTheLine(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	u := *s
+	u.wire = s.as(t, "-rpush")
+	s.prepare(t, "plain L x:1")
+	require.Equal(t, "20000", s.lineAcquire(t, lineCall{manager: "b", id: 1, deaf: true}))
+	s.do(t, "DEL", theLock)
+	require.Equal(t, "nil", u.lineAcquire(t, lineCall{manager: "c", id: 1}))
+	require.Equal(t, "c:1=1 for 30000 b/d", s.line(t))
+}
+
 // A script that is stopped half-way, because the user may not use one of its commands, must not
-// make a record without a TTL, harm another's record, shorten the TTL of an owner or report a loss.
+// make a record without a TTL, harm another's record, shorten the TTL of an owner, or report a loss
+// or a renewal that was none.
 func TestScript_StoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
@@ -198,6 +213,9 @@ func TestScript_StoppedHalfway(t *testing.T) {
 						}
 						fallthrough
 					case "ours":
+						if script == "renew" && reply == "[]" {
+							require.Regexp(t, "for [35]0000$", after, msg)
+						}
 						lost := map[string]string{"transfer": "nil", "release": "nil", "renew": "[1]"}
 						require.NotEqual(t, lost[script], reply, "what can't be read is not lost: "+msg)
 					}
