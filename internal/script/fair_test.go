@@ -296,11 +296,12 @@ func TestScript_FairBrokenQueue(t *testing.T) {
 }
 
 // A release whose user may not change the queue frees the lock. If only places leave, the script says
-// that it has failed, because the places are still there.
-func TestScript_FairReleaseHalfway(t *testing.T) {
+// that it has failed, because the places are still there. An acquire whose user may not set a lease
+// leaves no lock.
+func TestScript_FairStoppedHalfway(t *testing.T) {
 	t.Parallel()
 	s := realScripts(t)
-	w := s.as(t, "-lrem")
+	w := s.as(t, "-lrem", "-pexpire")
 	leave := fairLine{Manager: "a", ID: 2, LifeMs: fairLife, Leave: []uint64{2}}
 	s.giveQueue(t, "a:1:f; a:2:f~50000")
 	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.runFair(t, w, "fair_release", leave, 10000, 0))
@@ -308,6 +309,10 @@ func TestScript_FairReleaseHalfway(t *testing.T) {
 	s.giveQueue(t, "a:1:f; a:2:f~50000")
 	require.Regexp(t, `^\[1 ".*(NOPERM|can't|permission)`, s.runFair(t, w, "fair_release", leave, 10000, 0))
 	require.Equal(t, []any{int64(0), int64(1)}, s.all(t, []string{"EXISTS", fairKeys.Lock}, []string{"LLEN", fairKeys.Queue}))
+	s.giveQueue(t, "")
+	take := fairLine{Manager: "a", ID: 3, LifeMs: fairLife, Before: 3, Number: 3}
+	require.Regexp(t, "^!.*(NOPERM|can't|permission)", s.runFair(t, w, "fair_acquire", take, 10000, 0))
+	require.Equal(t, int64(0), s.do(t, "EXISTS", fairKeys.Lock))
 }
 
 // A client of Redisson that is the last to leave the queue does not know what the scripts have

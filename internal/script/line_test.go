@@ -131,6 +131,18 @@ func TestScript_Line(t *testing.T) {
 	})
 }
 
+// The locks "a" and "{a}" have lines of their own, though a tag makes both channels the same.
+func TestScript_LineOfATag(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *scriptServer) {
+		s.prepare(t, "")
+		for name, manager := range map[string]string{"a": "b", "{a}": "c"} {
+			s.do(t, "HSET", name, "x:1", "1")
+			require.Equal(t, int64(-1), s.run(t, s.wire, "acquire", []string{name}, []string{"30000", "0", lineCall{manager: manager, id: 1}.wants(), manager + ":1"}))
+		}
+		require.Equal(t, []any{[]any{"b"}, []any{"c"}}, s.all(t, []string{"LRANGE", "{a}:lock_line", "0", "-1"}, []string{"LRANGE", "{a}:tag_line", "0", "-1"}))
+	})
+}
+
 // Nobody overtakes: not a manager that is not in the line, nor one that is not first in it. Who
 // asks serves the line of a lock that has ended by itself.
 func TestScript_LineIsNotOvertaken(t *testing.T) {
