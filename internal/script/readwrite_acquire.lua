@@ -76,7 +76,14 @@ end
 -- A record that others share ends no earlier, and stays without an end if it has none: each
 -- reader's own key has one.
 if not others or ttl >= 0 and ttl < lease then
-  redis.call('PEXPIRE', key, ARGV[2])
+  local set = redis.pcall('PEXPIRE', key, ARGV[2])
+  if type(set) == 'table' then
+    if not others then
+      -- A lock without an end would be worse than none.
+      redis.pcall('DEL', key)
+    end
+    return set
+  end
 end
 if line then
   local ok, needed = pcall(line.depart, key, want) -- not before: what may fail must not cost the position

@@ -242,6 +242,32 @@ func TestScript_RefusedManagerJoinsWithoutMemory(t *testing.T) {
 	s.fill(t, false)
 }
 
+// The same for read-write locks: no record is left without a TTL, and another's field stays.
+func TestScript_SidesStoppedHalfway(t *testing.T) {
+	t.Parallel()
+	s := realScripts(t)
+	for _, denied := range strings.Fields("exists pttl incrby get set hset hget hgetall hdel pexpire del publish pubsub") {
+		w := s.as(t, "-"+denied)
+		for _, given := range []string{"", "write L me:1", "read L me:1", "write L you:1", "read L you:1"} {
+			for _, call := range []string{
+				"acquire read 30000 0 me:1", "acquire write 30000 2 me:1", "acquire read 30000 0 me:2 me:1", "acquire write 30000 0 me:2 me:1",
+				"transfer read 30000 0 me:2 me:1", "transfer write 30000 2 me:2 me:1", "release me:1", "renew 30000 read me:1", "renew 30000 write me:1",
+			} {
+				script, args, _ := strings.Cut(call, " ")
+				s.prepare(t, given)
+				reply := s.call(t, w, "readwrite_"+script, args)
+				after := s.state(t)[theLock]
+				msg := fmt.Sprintf("-%s, %s: %s became %q, reply %s", denied, given, call, after, reply)
+				require.False(t, strings.HasSuffix(after, "for -1"), msg)
+				require.Equal(t, strings.Contains(given, "you"), strings.Contains(after, "you:1"), msg)
+				if reply == "[]" { // renewed
+					require.Regexp(t, "for 30000$", after, msg)
+				}
+			}
+		}
+	}
+}
+
 // commands returns how many commands a server has run since the last call.
 func (s *scriptServer) commands(t *testing.T) (n int) {
 	t.Helper()
