@@ -172,6 +172,7 @@ func TestScript_LineOfReadersAndWriters(t *testing.T) {
 		require.Equal(t, "nil", acquire("read", "a", 5, ""))
 		require.Equal(t, []string{"c 1"}, told())
 		require.Equal(t, "c/t", line())
+		require.Equal(t, "1", transfer("read", "a:5"), "no writer waits")
 		require.Equal(t, "nil", acquire("read", "c", 4, ""))
 		for _, holder := range []string{"b:8", "a:5", "c:4"} {
 			release("", holder)
