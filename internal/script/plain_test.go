@@ -160,7 +160,7 @@ func TestScript_LateCopies(t *testing.T) {
 
 var (
 	digits = regexp.MustCompile(`\d+`)
-	turn   = regexp.MustCompile(`\b1\d{3}\b`) // what is left of the time that a manager in the line has to ask
+	turn   = regexp.MustCompile(`\b[1-9]\d{2,3}\b`) // what is left of the time that a manager in the line has to ask
 )
 
 // A script for many locks does for each what the script for one does, whatever was done before. The
