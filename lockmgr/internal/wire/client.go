@@ -299,9 +299,6 @@ func failureOf(err error) *Failure {
 	if h := new(HangUp); errors.As(err, &h) {
 		return h.failure(err)
 	}
-	if errors.Is(err, rueidis.ErrNoSlot) {
-		return &Failure{Kind: Unavailable, Ran: core.No, Hint: HintUnserved, Err: err}
-	}
 	f := &Failure{Kind: Unavailable, Ran: core.Maybe, Hint: "the connection broke before the answer came", Err: err}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
