@@ -106,12 +106,11 @@ func (w *world) afterHop(do func()) {
 	w.queue.put(w.now+w.hop(), do)
 }
 
-// run runs a command on the server at an instant and notes the holder. It returns w.now.
-func (w *world) run(now time.Duration, command func()) time.Duration {
+// run runs a command on the server at an instant and notes the holder.
+func (w *world) run(now time.Duration, command func()) {
 	w.server.Now = max(w.server.Now, now)
 	command()
 	w.meter.record(w.holder())
-	return w.now
 }
 
 // holder returns the client that has the record, or -1.
