@@ -441,11 +441,9 @@ func (w *world) withCallback(m *machine, mgr *lockmgr.Manager, a ask, r *rand.Ra
 	q.cancels = true
 	f := q.async(mgr)
 	nap := logBetween(r, ms, sec)
-	w.calls.Add(1)
-	go func() {
-		defer w.calls.Done()
+	w.calls.Go(func() {
 		f.OnDone(func(*lockmgr.Lock, error) { w.pause(nap) })
-	}()
+	})
 	ctx, cancel := w.context(a.patience)
 	defer cancel()
 	l, err := f.Await(ctx)

@@ -172,13 +172,7 @@ func (w *world) afterwards(d time.Duration, f func()) {
 }
 
 // spawn runs a call on a goroutine that the end waits for.
-func (w *world) spawn(f func()) {
-	w.calls.Add(1)
-	go func() {
-		defer w.calls.Done()
-		f()
-	}()
-}
+func (w *world) spawn(f func()) { w.calls.Go(f) }
 
 func (w *world) tracef(format string, args ...any) { w.trace.add(format, args) }
 

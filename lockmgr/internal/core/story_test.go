@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -277,10 +278,8 @@ func (s *story) line(line string) {
 }
 
 func (s *story) know(name string) {
-	for _, n := range s.names {
-		if n == name {
-			return
-		}
+	if slices.Contains(s.names, name) {
+		return
 	}
 	s.names = append(s.names, name)
 }
