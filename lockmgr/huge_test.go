@@ -105,6 +105,13 @@ func TestInspect_HugeRecords(t *testing.T) {
 		require.Equal(t, fmt.Sprint(map[bool]int{true: 1}[err != nil]), faults.Do(t, s, "EXISTS", name))
 		return removed, err
 	}
+	// Of more readers than Inspect reads, those stay that are not named.
+	faults.Do(t, s, "EVAL", strings.Replace(fill, "100000", "2000", 1), "1", "app:some", "%08x-0000-4000-8000-000000000000:1")
+	faults.Do(t, s, "HSET", "app:some", "mode", "read")
+	some := info("app:some").Holders
+	faults.Do(t, s, "SET", "{app:some}:"+some[1].Owner+":rwlock_timeout:1", "1", "PX", "3600000")
+	require.True(t, must(m.ForceUnlockHolders(c, "app:some", some[0].Owner))(t))
+	require.Equal(t, "1", faults.Do(t, s, "HEXISTS", "app:some", some[1].Owner))
 	for _, name := range []string{"app:users", "app:longfield"} {
 		require.ErrorIs(t, errOf(force(name)), lockmgr.ErrWrongType, name)
 	}
