@@ -227,7 +227,7 @@ func TestConns_EndedBeforeTheFirstWrite(t *testing.T) {
 		"-ERR max number of clients reached\r\n": "raise maxclients",
 	} {
 		opt := TuneClient(rueidis.ClientOption{InitAddress: []string{"a:1"}})
-		opt.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		opt.DialFn = func(string, *net.Dialer, *tls.Config) (net.Conn, error) {
 			return &brokenConn{said: strings.NewReader(said)}, nil
 		}
 		_, err := Dial(opt, Options{})
