@@ -46,6 +46,7 @@ type confirmer struct {
 	filled     sync.Cond
 	replies    []core.Reply
 	confirming []*core.Op // whose replies are being confirmed
+	closed     bool
 
 	failure  *Failure      // of the newest wait for replicas, or nil
 	failedAt time.Duration // when that was
@@ -92,6 +93,7 @@ func (c *confirmer) add(r core.Reply) {
 func (c *confirmer) close() {
 	c.stop()
 	c.mu.Lock()
+	c.closed = true
 	c.filled.Signal()
 	c.mu.Unlock()
 	c.drop()
@@ -139,7 +141,7 @@ func (c *confirmer) shrink() {
 func (c *confirmer) take(out []core.Reply) []core.Reply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.replies) == 0 && c.ctx.Err() == nil {
+	for len(c.replies) == 0 && !c.closed {
 		c.filled.Wait()
 	}
 	out = append(out[:0], c.replies...)
@@ -379,7 +381,7 @@ func (c *confirmer) dial() (any, error) {
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
-	case c.ctx.Err() != nil:
+	case c.closed:
 		go own.Close()
 	default:
 		c.own = own
