@@ -65,8 +65,10 @@ redis.call('HSET', key, ARGV[4], 1)
 if ours ~= 4 or ttl < tonumber(ARGV[1]) then -- 4 is the new owner
   local set = redis.pcall('PEXPIRE', key, ARGV[1])
   if type(set) == 'table' then
-    -- A lock without an end would be worse than none.
-    redis.pcall('DEL', key)
+    -- A lock without an end would be worse than none. One that has an end may be held.
+    if ttl < 0 then
+      redis.pcall('DEL', key)
+    end
     return set
   end
 end

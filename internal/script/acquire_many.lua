@@ -49,8 +49,10 @@ local function acquire(key, owner)
   if ttl < lease then
     set = redis.pcall('PEXPIRE', key, ARGV[1])
     if type(set) == 'table' then
-      -- A lock without an end would be worse than none.
-      redis.pcall('DEL', key)
+      -- A lock without an end would be worse than none. One that has an end may be held.
+      if ttl < 0 then
+        redis.pcall('DEL', key)
+      end
       return set
     end
   end
