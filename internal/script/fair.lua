@@ -191,7 +191,7 @@ local function head()
   return top
 end
 
--- remove removes a place from the queue, if the place is there. The last place takes the notes along.
+-- remove removes a place from the queue, if the place is there. If no place is left, remove deletes the notes.
 local function remove(member)
   if redis.call('ZREM', deadlines, member) == 1 then
     change('LREM', queue, 1, member)

@@ -131,7 +131,7 @@ func TestScript_Line(t *testing.T) {
 	})
 }
 
-// The locks "a" and "{a}" have lines of their own, though a tag makes both channels the same.
+// The locks "a" and "{a}" publish on the same channel. Each has a line of its own.
 func TestScript_LineOfATag(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *scriptServer) {
 		s.prepare(t, "")
