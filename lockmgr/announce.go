@@ -15,8 +15,9 @@ import (
 //
 // The first record is written announceAfter after a grant, so a lock held for a short time costs no
 // command. The manager writes the record again every announceEvery while something is held, and
-// removes the record announceAfter after the last unlock, or at Close. Else the record expires
-// announceLife after the last write, perhaps before a long lease of a dead process does.
+// removes the record once nothing was held for announceAfter, within twice that time, or at Close.
+// Otherwise the record expires announceLife after the last write, perhaps before a long lease of a
+// dead process does.
 const (
 	announceAfter = time.Second
 	announceEvery = 10 * time.Second
@@ -70,10 +71,11 @@ type announcer struct {
 
 	off      bool
 	timer    *time.Timer
-	armed    bool // timer runs
-	soon     bool // it runs for no longer than announceAfter
-	underWay bool // a write is not answered
-	written  bool // a record may be on the server
+	armed    bool          // timer runs
+	soon     bool          // it runs for no longer than announceAfter
+	underWay bool          // a write is not answered
+	written  bool          // a record may be on the server
+	idleAt   time.Duration // when the last hold ended
 }
 
 // granted tells the announcer of a grant.
@@ -84,8 +86,16 @@ func (a *announcer) granted(noted bool) {
 	a.writeIn(announceAfter)
 }
 
-// unlocked tells the announcer of an unlock: if nothing is held, the record goes soon.
+// unlocked tells the announcer of an unlock.
 func (a *announcer) unlocked() {
+	if a.core.Stats().Held == 0 {
+		a.idleAt = a.now()
+		a.dropSoon()
+	}
+}
+
+// dropSoon sets the timer for the removal of the record, if nothing is held.
+func (a *announcer) dropSoon() {
 	if a.written && !a.soon && a.core.Stats().Held == 0 {
 		a.writeIn(announceAfter)
 	}
@@ -101,7 +111,8 @@ func (a *announcer) writeIn(d time.Duration) {
 	a.timer.Reset(d)
 }
 
-// write writes the record if something is held.
+// write writes the record if something is held, or was held less than announceAfter ago: the record
+// stays between short holds. Otherwise write removes the record.
 func (a *announcer) write() {
 	a.armed = false
 	switch held := a.core.Stats().Held > 0; {
@@ -110,7 +121,7 @@ func (a *announcer) write() {
 	case a.underWay:
 		a.writeIn(announceAfter)
 		return
-	case !held:
+	case !held && a.now() >= a.idleAt+announceAfter:
 		a.underWay = a.lanes.Call(wire.DropProcess(a.id.uuid), func(answer wire.Answer) {
 			a.actor.Post(announced{answer.Failure, true})
 		})
@@ -174,13 +185,13 @@ func (a *announcer) answered(told announced) {
 		a.written = f != nil // then Close removes the record, or the record expires
 	case f == nil:
 		a.written = true
-		a.unlocked() // perhaps meanwhile
+		a.dropSoon() // perhaps nothing is held by now
 	case f.Kind == wire.Permission:
 		a.off = true
 		a.log.Info("others can't be told who holds the locks of this manager", "error", serverError(f))
 	default:
 		a.written = a.written || f.Ran != core.No
-		a.unlocked()
+		a.dropSoon()
 	}
 	if a.withdrawn != nil {
 		a.withdraw()

@@ -20,8 +20,9 @@ type Holder struct {
 	Count int64
 	// Process is the process of the holder. Process is known of an ended hold that KeepFor keeps,
 	// unless its manager is Anonymous. Of other holds, Process is zero if the process is not known:
-	// the manager has held nothing for a second yet, is Anonymous or may not write its record, has
-	// been dead or cut off from the server for 35 s, or the holder is a client of Redisson.
+	// the manager has written no record yet, is Anonymous or may not write its record, has been
+	// dead or cut off from the server for 35 s, or the holder is a client of Redisson. A manager
+	// writes its first record a second after a grant, if it holds something then.
 	Process Process
 	// Since is when the hold was granted, by the clock of its host. Since is zero if the time is
 	// not known. A manager knows Since of its own holds at once. Other managers see Since up to ten

@@ -170,6 +170,30 @@ func TestProcess_ShortHoldsCostNothing(t *testing.T) {
 	})
 }
 
+// A manager with many short holds has a record between the holds, too. The record goes within two
+// seconds after the last hold.
+func TestProcess_RecordStaysBetweenShortHolds(t *testing.T) {
+	bubble(t, func(t *testing.T, w *scene) {
+		m, _ := w.manager(lockmgr.Options{Process: billing})
+		seen := 0
+		for range 300 {
+			l := mustLock(t, m, "a")
+			time.Sleep(100 * time.Millisecond)
+			mustUnlock(t, l)
+			time.Sleep(60 * time.Millisecond)
+			if len(w.processKeys()) == 1 {
+				seen++
+			}
+			require.True(t, seen == 0 || len(w.processKeys()) == 1)
+		}
+		require.Greater(t, seen, 200)
+		time.Sleep(900 * time.Millisecond)
+		require.Len(t, w.processKeys(), 1)
+		time.Sleep(1100 * time.Millisecond)
+		require.Empty(t, w.processKeys())
+	})
+}
+
 // The last hold ends while the write of the record is not answered. The record is removed a second
 // later all the same.
 func TestProcess_HoldEndsDuringTheWrite(t *testing.T) {
