@@ -45,9 +45,9 @@ if redis.pcall('EXISTS', key, beside(key, 'line')) ~= 0 then -- or an error: the
       return (want == '' or ok and joined) and ttl or {ttl, 0}
     end
   else
-    local ok, left, joined = pcall(line.refusal, key, want, whole, whole)
+    local ok, left = pcall(line.refusal, key, want, whole, whole)
     if ok and left then
-      return (want == '' or joined) and left or {left, 0}
+      return left
     end
   end
 end

@@ -41,7 +41,7 @@
 -- The keys of the line are no KEYS: they often do not exist, and while a slot of a cluster is moved, a
 -- server refuses a script if only some of its keys are there. So each function below may fail half
 -- way. The callers use pcall, and go on without the line. What half of a change leaves harms nobody:
---   - A field is written after the list. A member of the list without a field goes when it is first.
+--   - A field is written after the list. A member of the list without a field goes when a script comes to it.
 --     If the manager joins before that, it is in the list twice, and counts twice.
 --   - A hash without a list goes with the next script that joins.
 --   - A line that may be at the other master is not joined: EXISTS of several keys fails if only some

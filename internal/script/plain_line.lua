@@ -132,8 +132,8 @@ end
 
 -- refusal refuses n of the free permits to a manager if others come before it. The manager enters the
 -- line, and the line is served. refusal returns the turn of the first manager, or for how long others have
--- the lock, and whether the manager has what it wants of the line. It returns nil or false if the manager
--- may take the lock: also if the manager can't stand in the line, as clients of Redisson can't.
+-- the lock. It returns nil or false if the manager may take the lock: also if the manager can't stand in the
+-- line, as clients of Redisson can't.
 local function refusal(key, want, n, free)
   local manager, line = string.match(want, '^%S+'), lineOf(key)
   local needs, _, till, flags = positionOf(line, manager or '')
@@ -147,12 +147,12 @@ local function refusal(key, want, n, free)
   end
   local ok, turn = pcall(serve, key, free)
   if redis.call('EXISTS', key) == 1 then -- by a grant, or others read
-    return redis.call('PTTL', key), true
+    return redis.call('PTTL', key)
   end
   if redis.pcall('LINDEX', line.list, 0) == manager then -- serve has found that nobody hears those before it
     return
   end
-  return ok and turn, true
+  return ok and turn
 end
 
 -- joinBehind joins the end of the line if want says so. It returns 2 if the manager stands in the line, else 1.

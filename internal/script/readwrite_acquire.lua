@@ -57,9 +57,9 @@ if line and not ours then
   if mode and not others then
     redis.call('DEL', key) -- its readers were dead
   end
-  local ok, left, joined = pcall(line.refusal, key, want, n, others and whole - 1 or whole)
+  local ok, left = pcall(line.refusal, key, want, n, others and whole - 1 or whole)
   if ok and left then
-    return (want == '' or joined) and left or {left, 0}
+    return left
   end
 end
 if line then

@@ -82,9 +82,9 @@ local function blocked(i)
     local ok, joined = pcall(line.enter, key, wish, needs)
     return left, false, ok and joined
   elseif free then
-    local ok, time, joined = pcall(line.refusal, key, wish, needs, free)
+    local ok, time = pcall(line.refusal, key, wish, needs, free)
     if ok and time then
-      return time, false, joined
+      return time, false, true
     end
   else -- the set has it
     redis.pcall('HDEL', key, '') -- after a write none is refused for lack of memory
