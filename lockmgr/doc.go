@@ -49,7 +49,7 @@
 // time of a suspension of the host counts too: [Lock.Valid] is false at once, and [Lock.Lost] is
 // closed within a second of the end of the suspension, since timers stood still.
 //
-// The watchdog renews every third of Options.Lease, until [MaxHold] if set. A lock taken with
+// The watchdog renews about every third of Options.Lease, until [MaxHold] if set. A lock taken with
 // [FixedLease] is not renewed and ends by itself, unless [Lock.Extend] prolongs the lock. If a
 // fixed lease is longer than Options.Lease, a renewal after the grant sets the lease; until the
 // renewal is confirmed, the lock is good for Options.Lease.

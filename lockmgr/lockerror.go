@@ -35,9 +35,8 @@ type LockError struct {
 	Op string
 	// Name is the name of the lock. For a Set, Name has all names, quoted, with their sides.
 	Name string
-	// Waited is the time from the request to the end of the request. Waited is zero for requests
-	// cancelled, refused before anything was sent, or refused at their only try, and for all
-	// operations but "lock".
+	// Waited is the time from the request to the end of the request. Waited is zero for a
+	// cancelled future, for a request refused at its only try, and for all operations but "lock".
 	Waited time.Duration
 	// Err is the reason. Err matches an Err variable of package lockmgr, the error of a context
 	// that ended, or both.

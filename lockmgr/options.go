@@ -30,7 +30,7 @@ const (
 // Options.
 type Options struct {
 	// Lease is the life of a record in Redis under the watchdog. The watchdog renews the record
-	// every third of Lease. When a process dies, the process's locks stay taken for up to Lease.
+	// about every third of Lease. When a process dies, the process's locks stay taken for up to Lease.
 	// Default 30 s; at least 100 ms.
 	Lease time.Duration
 	// Margin is subtracted from every lease, and 1 % for clock drift. What remains is how long a
@@ -50,7 +50,7 @@ type Options struct {
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
 	// The manager asks the server at least every 8*PassCount grants. After a run the lock, or the
 	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, which stand
-	// in no line, a manager pauses for as long as its run took, or for 10 ms at most if clients
+	// in no line, a manager pauses for as long as its run took, PassTime at most, or for 10 ms at most if clients
 	// subscribe and none has sent a message. Once in 750 ms the pause is up to 25 ms, for clients
 	// that poll, or up to 130 ms if clients subscribe, which may be far away. Fair locks have no
 	// runs. Defaults 32 and 100 ms.

@@ -194,10 +194,10 @@
 //
 // A late acquire is the exception, because it finds no record. The late acquire creates a record,
 // called a stray, which ends with its lease. For this reason no acquire asks for more than
-// Config.Lease. A longer fixed lease is set by a renewal or a transfer once the record is known to
-// be ours, and such a record is released instead of passed on. A release for a reservation may
-// prolong the life of the record, and a late copy of the release would prolong a stray's. So the
-// release does not name the numbers that may still become strays.
+// Config.Lease. A renewal or a transfer sets a longer fixed lease once the record is known to be
+// ours. A record with a longer lease is released instead of passed on. A release for a reservation
+// may prolong the life of the record, and a late copy of the release would prolong a stray's. So
+// the release does not name the numbers that may still become strays.
 //
 // The place of a request for a fair lock is the number of the future hold. Several acquires may
 // name the place. If an acquire may still run when the request is granted, the hold gets another
@@ -247,12 +247,12 @@
 // a writer of another manager waits in the line, the server refuses readers of managers that have
 // no entry. Every transfer of readers reports the writer.
 //
-// After PassTime a transfer comes before a further reader. If others wait, nobody joins for
-// PassTime, 100 ms at most. So the entry may come free. If a reader stays for longer, the next
-// transfer looks again, and readers may join if no writer waits. A reader that makes one try may
-// join even while nobody else may, unless others are known to subscribe. If an answer must come
-// before a reader may join, a reader that makes one try waits for the answer, too, and is not
-// refused.
+// Once a run has lasted PassTime, a transfer comes before a further reader. If others wait, nobody
+// joins for another PassTime, 100 ms at most. So the entry may come free. If a reader stays for
+// longer, the next transfer looks again, and readers may join if no writer waits. A reader that
+// makes one try may join even while nobody else may, unless others are known to subscribe. If an
+// answer must come before a reader may join, a reader that makes one try waits for the answer, too,
+// and is not refused.
 //
 // A writer's entry that passes to a reader is alone on the server until a transfer has run, and
 // shared from then on. So the entry never passes to a writer again once the transfer is sent.
@@ -262,12 +262,13 @@
 // Waiters of one manager are served in order. A run of a manager ends after PassCount grants or
 // PassTime, if others wait. The server keeps the managers that wait in a line. The release that
 // ends the run grants the lock to the first of them, or tells the first that the lock or a permit
-// is free. The release of a lock also joins the line behind the others, for the requests that wait,
-// or for one that is likely to come: see early.go. For permits, the next acquire joins.
+// is free. The release of a lock also joins the line behind the others, for a first request that
+// wants the lock alone, or for one that is likely to come: see early.go. Otherwise the next acquire
+// joins.
 //
-// Outsiders stand in no line. A manager that hears them pauses after a run for as long as the run
-// was: see outsiders. Scripts report how many clients subscribe that stand in no line. A run ends
-// with a short pause if there are some that were never heard.
+// Outsiders stand in no line. A manager that has heard them lately pauses after a run for as long
+// as the run was, PassTime at most: see outsiders. Scripts report how many clients subscribe that
+// stand in no line. If some do, and none was heard lately, a run ends with a short pause.
 //
 // Processes that poll are not counted. So ShareEvery bounds how long a manager goes on without a
 // pause that is long enough for pollers. A request that tries once asks in that pause, too: a

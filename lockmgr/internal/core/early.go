@@ -27,7 +27,7 @@ type early struct {
 	likely     bool          // a request is likely to come before its grant would
 	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
 	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
-	cycle      time.Duration // from a release to the next grant, lately. Not zero if a request is likely
+	cycle      time.Duration // from a release to the next grant, lately
 	// standsUntil is until when a request may wait without an acquire: the position stands. Zero:
 	// no release has joined, an acquire was sent since, a channel delivers no messages, or the lock
 	// may be free.

@@ -23,7 +23,7 @@ import "time"
 // Some grants are hints, like any message. After a hint an acquire asks the server, and finds the
 // record. A grant is a hint if it
 //
-//   - has another number than the next hold of the manager, or nobody waits
+//   - has a number that no request of the manager can take
 //   - counts from the future
 //   - is older than a third of its lease
 //   - counts from a script that is older than the newest script that has run: that script may have

@@ -5,10 +5,10 @@ import "time"
 // outsiders lets the clients that join no line have their share, such as those of Redisson. A run
 // of grants ends after PassCount grants for each held entry, or PassTime. In the pause that
 // follows, this manager passes nothing on and asks for nothing. The pause lasts for as long as the
-// run, or until no outsider was heard for BackTime.
+// run, PassTime at most, or until no outsider was heard for BackTime.
 //
-// An outsider that was never heard may be one that never gets the lock. So a run of grants ends
-// with a short pause if the lock has subscribers and its line is empty.
+// An outsider that was not heard lately may be one that never gets the lock. So a run of grants
+// ends with a short pause if the lock has subscribers and its line is empty.
 type outsiders struct {
 	heard    time.Duration // when an outsider has last said that something came free, or zero
 	until    time.Duration // the end of the newest pause. until moves back if the pause ends early

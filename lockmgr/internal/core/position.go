@@ -347,7 +347,7 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 // toldOwn handles a message on the channel of this manager.
 func (p *position) toldOwn(m *Machine, n *name) {
 	if p.joined != 0 && !n.somebodyWaits() {
-		p.early = early{} // a release has joined for a request that did not come
+		p.early = early{} // nobody waits here for the turn
 	}
 	tries := func(e *entry) bool { return e.phase == waiting || e.phase == asking }
 	if p.leaves != 0 || n.find(tries) != nil {
