@@ -50,10 +50,10 @@ type Options struct {
 	// long, before other managers go first. A run goes on while no other manager is known to wait.
 	// The manager asks the server at least every 8*PassCount grants. After a run the lock, or the
 	// permits of a hold, go to the next manager of the line. Beside Redisson's clients, which stand
-	// in no line, a manager pauses for as long as its run took, PassTime at most, or for 10 ms at most if clients
-	// subscribe and none has sent a message. Once in 750 ms the pause is up to 25 ms, for clients
-	// that poll, or up to 130 ms if clients subscribe, which may be far away. Fair locks have no
-	// runs. Defaults 32 and 100 ms.
+	// in no line, a manager pauses for as long as its run took, PassTime at most, or for 10 ms at
+	// most if clients subscribe and none has sent a message. Once in 750 ms the pause is up to
+	// 25 ms, for clients that poll, or up to 130 ms if clients subscribe, which may be far away.
+	// Fair locks have no runs. Defaults 32 and 100 ms.
 	PassCount int
 	PassTime  time.Duration
 

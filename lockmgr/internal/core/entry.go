@@ -184,6 +184,9 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 
 // disown notes that an entry is not ours any more.
 func (m *Machine) disown(e *entry) {
+	if o := e.of.outsiders(); o != nil {
+		o.hadFor += o.has(e, m.now)
+	}
 	e.number = 0
 	m.renewals.Remove(e)
 	if e.of.hasDetails() {

@@ -19,7 +19,8 @@ type outsiders struct {
 	repeated int           // tries repeated since the last grant; always zero with an index
 	vain     uint          // how many pauses for subscribers have followed each other without anybody being heard
 	wideAt   time.Duration // when a pause is to be long enough for clients far away
-	hadFor   time.Duration // for how long we had a lock since the last pause, without the present hold
+	hadFor   time.Duration // for how long we had a lock since pausedAt, without the present time
+	pausedAt time.Duration // when a run has last ended with a pause
 }
 
 // known reports whether an outsider was heard of late.
@@ -117,12 +118,16 @@ func (m *Machine) advanceOutsiders(n *name) {
 	case x != nil:
 		o.advance(m.now, m.now-r.start, r, x.held, &m.cfg)
 	default:
-		has := time.Duration(0)
-		if n.entry.number != 0 {
-			has = m.now - n.entry.runSince
-		}
-		if o.advance(m.now, o.hadFor+has, r, 1, &m.cfg) {
-			o.hadFor = -has // the release adds the whole time since runSince, which includes has
+		if o.advance(m.now, o.hadFor+o.has(&n.entry, m.now), r, 1, &m.cfg) {
+			o.hadFor, o.pausedAt = 0, m.now
 		}
 	}
+}
+
+// has returns for how long an entry has been ours, since runSince or pausedAt.
+func (o *outsiders) has(e *entry, now time.Duration) time.Duration {
+	if e.number == 0 {
+		return 0
+	}
+	return now - max(e.runSince, o.pausedAt)
 }

@@ -108,7 +108,7 @@ func (m *Machine) newRun(e *entry) {
 	u := e.makeUpkeep()
 	u.passingSince, u.unasked, u.writerWaits, u.shutUntil = m.now, 0, false, 0
 	if o := e.of.outsiders(); o != nil {
-		o.hadFor += m.now - e.runSince
+		o.hadFor += o.has(e, m.now)
 	}
 	e.runSince = m.now
 	e.of.details.run.begin(m.now)
@@ -119,9 +119,6 @@ func (m *Machine) newRun(e *entry) {
 // may poll, a client that was never heard may wait: a pause begins, too.
 func (m *Machine) runReleased(o *outsiders, e *entry, r *Reply) {
 	run, back, most := &e.of.details.run, e.upkeep().giveBack, m.cfg.PassCount
-	if e.number != 0 {
-		o.hadFor += m.now - e.runSince
-	}
 	if !r.OK || r.Op.Reserve > 0 {
 		return // nothing came free
 	}
