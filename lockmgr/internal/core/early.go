@@ -17,17 +17,18 @@ import "time"
 // D is the time from the answer to a release to the acquire that joins the line next. W is the time
 // from that acquire to its grant. A release joins early if D is at most half of W: then the request
 // is likely to come before the grant that the release's position would get. After a release that
-// has joined, no acquire follows, and the estimate stays until a grant comes that nobody wants.
+// has joined, the estimate stays until a grant comes that nobody wants.
 //
 // A position without a request delays others if its process hangs. So the server forgets such a
 // position soon: after six times the time from a release to the next grant, or after 75 ms if that
 // is longer: see rememberedEarly. A request that still waits when two thirds of this time are over
 // sends an acquire: see position.answered.
 type early struct {
-	likely     bool          // a request is likely to come before its grant would
-	releasedAt time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
-	joinedAt   time.Duration // when the first acquire after that release joined the line. Zero: none has
-	cycle      time.Duration // from a release to the next grant, lately
+	likely        bool          // a request is likely to come before its grant would
+	releasedAt    time.Duration // when the last release was answered, if nobody waited here when it was sent. Or zero
+	releaseJoined bool          // that release has joined the line
+	joinedAt      time.Duration // when the first acquire after that release joined the line. Zero: none has
+	cycle         time.Duration // from a release to the next grant, lately
 	// standsUntil is until when a request may wait without an acquire: the position stands. Zero:
 	// no release has joined, an acquire was sent since, a channel delivers no messages, or the lock
 	// may be free.
@@ -39,20 +40,20 @@ type early struct {
 func (y *early) estimate(now, granted time.Duration, waits bool) {
 	if y.releasedAt > 0 {
 		y.cycle = granted - y.releasedAt
-		if y.joinedAt > 0 {
+		if y.joinedAt > 0 && !y.releaseJoined {
 			y.likely = 2*(y.joinedAt-y.releasedAt) <= granted-y.joinedAt
 		}
 	}
-	y.releasedAt, y.joinedAt = 0, 0
+	y.releasedAt, y.releaseJoined, y.joinedAt = 0, false, 0
 	if !waits {
 		y.releasedAt = now
 	}
 }
 
-// releaseAnswered notes that a release was answered.
-func (y *early) releaseAnswered(now time.Duration) {
+// releaseAnswered notes that a release was answered, and whether the release has joined the line.
+func (y *early) releaseAnswered(now time.Duration, joined bool) {
 	if y.releasedAt > 0 {
-		y.releasedAt = now
+		y.releasedAt, y.releaseJoined = now, joined
 	}
 }
 

@@ -182,18 +182,6 @@ func (m *Machine) trust(e *entry, id uint64, sent, lease time.Duration) {
 	m.answerProlongations(e, func(p *Prolongation) bool { return p.until <= e.until && p.after < id }, nil)
 }
 
-// disown notes that an entry is not ours any more.
-func (m *Machine) disown(e *entry) {
-	if o := e.of.outsiders(); o != nil {
-		o.hadFor += o.has(e, m.now)
-	}
-	e.number = 0
-	m.renewals.Remove(e)
-	if e.of.hasDetails() {
-		e.upkeep().tokens.drop()
-	}
-}
-
 // scheduleRenewal schedules the renewal of an entry.
 func (m *Machine) scheduleRenewal(e *entry) {
 	m.renewals.Schedule(e, m.now, m.renewDue(e))

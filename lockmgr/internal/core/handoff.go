@@ -153,6 +153,27 @@ func (m *Machine) gone(e *entry) {
 	m.passOn(e, nil)
 }
 
+// disown notes that an entry is not ours any more.
+func (m *Machine) disown(e *entry) {
+	if o := e.of.outsiders(); o != nil {
+		o.hadFor += o.has(e, m.now)
+	}
+	e.number = 0
+	m.renewals.Remove(e)
+	if e.of.hasDetails() {
+		e.upkeep().tokens.drop()
+	}
+}
+
+// distrust is disown for an entry whose record may still exist. The entry's number becomes a
+// suspect, so that the next script names the number.
+func (m *Machine) distrust(e *entry) {
+	if e.number != 0 {
+		e.makeUpkeep().unknown.add(suspect{number: e.number, until: m.suspectUntil(), stray: true, ours: true})
+	}
+	m.disown(e)
+}
+
 // mayKeep reports whether the first waiter may have an entry that is to be released, if the release
 // does not run.
 func (m *Machine) mayKeep(e *entry) bool {

@@ -181,7 +181,7 @@ func (p *position) answered(m *Machine, r *Reply) {
 	if op.Verb != VerbRelease {
 		return
 	}
-	p.releaseAnswered(m.now)
+	p.releaseAnswered(m.now, r.Joined)
 	if n.hasDetails() {
 		m.runReleased(&p.outsiders, e, r)
 	}
@@ -346,8 +346,8 @@ func (p *position) told(m *Machine, n *name, ev Wake) {
 
 // toldOwn handles a message on the channel of this manager.
 func (p *position) toldOwn(m *Machine, n *name) {
-	if p.joined != 0 && !n.somebodyWaits() {
-		p.early = early{} // nobody waits here for the turn
+	if p.releaseJoined && !n.somebodyWaits() {
+		p.early = early{} // the request that was likely has not come
 	}
 	tries := func(e *entry) bool { return e.phase == waiting || e.phase == asking }
 	if p.leaves != 0 || n.find(tries) != nil {

@@ -146,12 +146,3 @@ func (u *unknown) fixGoneBy(until time.Duration, cfg *Config) time.Duration {
 
 // suspectUntil returns until when the record of a new suspect is looked for.
 func (m *Machine) suspectUntil() time.Duration { return later(m.now, m.cfg.SuspectTime) }
-
-// distrust is disown for an entry whose record may still exist. The entry's number becomes a
-// suspect, so that the next script names the number.
-func (m *Machine) distrust(e *entry) {
-	if e.number != 0 {
-		e.makeUpkeep().unknown.add(suspect{number: e.number, until: m.suspectUntil(), stray: true, ours: true})
-	}
-	m.disown(e)
-}
