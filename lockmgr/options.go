@@ -176,10 +176,11 @@ func (o Options) complete() (Options, error) {
 	}
 	usual := core.Defaults()
 	err := fill("Lease", &o.Lease, usual.Lease, minWatched, MaxLease)
+	belowThird := (o.Lease/3 - 1).Truncate(time.Millisecond)
 	err = cmp.Or(err, fill("Margin", &o.Margin, usual.Margin, time.Millisecond, MinLease/2))
-	err = cmp.Or(err, fill("CommandTimeout", &o.CommandTimeout, min(defaultTimeout, o.Lease/10), time.Millisecond, o.Lease/3-1))
+	err = cmp.Or(err, fill("CommandTimeout", &o.CommandTimeout, min(defaultTimeout, o.Lease/10), time.Millisecond, belowThird))
 	err = cmp.Or(err, fill("Replicas.Acks", &o.Replicas.Acks, 0, 0, 1<<10))
-	err = cmp.Or(err, fill("Replicas.Timeout", &o.Replicas.Timeout, min(time.Second, o.Lease/10), time.Millisecond, o.Lease/3-1))
+	err = cmp.Or(err, fill("Replicas.Timeout", &o.Replicas.Timeout, min(time.Second, o.Lease/10), time.Millisecond, belowThird))
 	// A longer time has the same effect as MaxLease, and sums of MaxLease do not overflow.
 	o.RetryTime, o.PassTime = min(o.RetryTime, MaxLease), min(o.PassTime, MaxLease)
 	err = cmp.Or(err, fill("RetryTime", &o.RetryTime, usual.RetryTime, 0, MaxLease))
