@@ -39,9 +39,9 @@ type entry struct {
 	features
 	closing bool
 	killed  time.Time
-	until   map[string]time.Time // until when the records of a killed manager may live; "": others
-	excused bool                 // Close has said that it leaves something
-	granted map[*server]bool     // where the manager has been granted a lock, so the server has answered it
+	until   map[string]time.Time  // until when the records of a killed manager may live; "": others
+	excused bool                  // Close has said that it leaves something
+	granted map[*server]time.Time // when the manager was last granted a lock, so the server has answered it
 }
 
 // Pages are the state of a name.
@@ -176,7 +176,7 @@ func newBook(w *world) *book {
 func (b *book) add(mgr *lockmgr.Manager, m *machine) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	b.managers[mgr.ID()] = &entry{m: m, host: m.place(), features: b.w.managerFeatures(), granted: make(map[*server]bool)}
+	b.managers[mgr.ID()] = &entry{m: m, host: m.place(), features: b.w.managerFeatures(), granted: make(map[*server]time.Time)}
 }
 
 func (b *book) of(name string) *pages {
@@ -873,14 +873,30 @@ func (b *book) pending() string {
 // has a queue by then, and sends its first transfer as soon as its first lock is given back. w.mu
 // is held.
 func (b *book) unanswered(q *request) bool {
-	heard := true
-	q.parts(func(name string, _ feature) { heard = heard && b.managers[q.mgr].granted[b.w.serverOf(name)] })
+	heard := !b.heardAt(q).IsZero()
 	return q.told.Sub(q.issued) < 6*(2*q.host.latency*4/3+ms) && (!heard || q.kind != plain || q.met.has(metLater))
 }
 
 // heardFrom notes that the servers of a request have answered its manager.
 func (b *book) heardFrom(q *request) {
-	q.parts(func(name string, _ feature) { b.managers[q.mgr].granted[b.w.serverOf(name)] = true })
+	q.parts(func(name string, _ feature) { b.managers[q.mgr].granted[b.w.serverOf(name)] = time.Now() })
+}
+
+// heardAt returns when each of the servers of a request has answered its manager since, or zero.
+func (b *book) heardAt(q *request) (at time.Time) {
+	at = q.told
+	q.parts(func(name string, _ feature) {
+		if heard := b.managers[q.mgr].granted[b.w.serverOf(name)]; heard.Before(at) {
+			at = heard
+		}
+	})
+	return at
+}
+
+// oldNews reports whether a request was refused at once because another request of its manager goes
+// first, and the last that its manager knows of the server may be a trouble. w.mu is held.
+func (b *book) oldNews(q *request) bool {
+	return q.once && q.told.Equal(q.issued) && q.disturbed(span{b.heardAt(q), q.told})
 }
 
 // meet notes a feature of a request.

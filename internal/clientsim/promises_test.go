@@ -762,7 +762,8 @@ func (b *book) promise13a(q *request, err error) {
 		}
 	case errors.Is(err, lockmgr.ErrUnavailable):
 		noPool := q.m.shared != nil && q.met.has(acks) // the other manager may keep the only connection for WAIT
-		if !q.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !q.unmet && !b.unanswered(q) && !noPool {
+		unheard := q.unmet || b.unanswered(q) || b.oldNews(q)
+		if !q.disturbed(in) && !q.hopeless() && 16*q.host.latency < w.set.timeout && !unheard && !noPool {
 			lie("the server was there")
 		}
 	case ended && !q.cancels:
